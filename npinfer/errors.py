@@ -1,0 +1,44 @@
+"""Every exception npinfer raises, one class a cause. All derive from NpinferError and from the built-in that Python users expect.
+
+Messages read *where: what was found; what is needed; what to do*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class NpinferError(Exception):
+    """Base of everything npinfer raises on purpose."""
+
+
+class FormatError(NpinferError, ValueError):
+    """A file is damaged, isn't what it claims to be, or contradicts itself."""
+
+
+class LimitError(FormatError):
+    """A file declares more (bytes, depth, members) than its content explains or `Limits` allows."""
+
+
+class UnsupportedError(NpinferError, NotImplementedError):
+    """A file asks for layers, options or features that npinfer doesn't compute. `problems` holds one sentence for each."""
+
+    def __init__(self, message: str, problems: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.problems: tuple[str, ...] = tuple(problems)
+
+
+class ShapeError(NpinferError, ValueError):
+    """An array's shape doesn't fit; the message names the array, the expected and the given shape."""
+
+
+class DtypeError(NpinferError, TypeError):
+    """An array's dtype can't be used where it was given."""
+
+
+class EngineError(NpinferError, RuntimeError):
+    """The engine that was asked for can't run here or can't run this model."""
+
+
+class CheckError(NpinferError, ValueError):
+    """Outputs differ from the ones stored beside the model."""

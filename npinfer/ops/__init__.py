@@ -1,0 +1,39 @@
+"""The ops and the Keras layers that lower to them, one file a family. To add a layer, add it to the family it belongs to."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+#: Every file of this folder that registers layers. Loaded on first use, so that `import npinfer` stays quick.
+FAMILIES = (
+    "activations",
+    "dense",
+    "affine",
+    "norm",
+    "reshape",
+    "merge",
+    "embedding",
+    "arithmetic",
+    "identity",
+    "wrappers",
+    "legacy",
+    "conv",
+    "conv_transpose",
+    "pool",
+    "spatial",
+    "recurrent",
+    "convlstm",
+    "masking",
+    "attention",
+)
+
+_loaded = False
+
+
+def load_families() -> None:
+    """Import every family once, so that its layers are registered."""
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        for name in FAMILIES:
+            import_module(f"npinfer.ops.{name}")

@@ -1,0 +1,50 @@
+"""Dense: a matrix product over the last axis, plus bias, plus activation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npinfer.errors import ShapeError
+from npinfer.graph import Array, Op, Spec
+from npinfer.ops.activations import Activation, activate
+from npinfer.ops.registry import LayerCall, Value, layer
+
+
+class Dense(Op):
+    """y = activation(x @ kernel + bias) over the last axis of x, any rank.
+
+    kernel: (n_in, n_out); bias: (n_out,) or None; activation: an elementwise Activation fused by a pass, or None.
+    """
+
+    kernel: Array
+    bias: Array | None = None
+    activation: Activation | None = None
+
+    def infer(self, x: Spec) -> Spec:
+        if self.kernel.ndim != 2:
+            raise ShapeError(f"the kernel has shape {self.kernel.shape}; it must be (inputs, units)")
+        n_in, n_out = self.kernel.shape
+        if not x.shape or x.shape[-1] != n_in:
+            raise ShapeError(
+                f"the kernel takes {n_in} inputs, the last axis of the input has {x.shape[-1] if x.shape else 'no'} entries"
+            )
+        if self.bias is not None and self.bias.shape != (n_out,):
+            raise ShapeError(f"the bias has shape {self.bias.shape}; the kernel's units need ({n_out},)")
+        return Spec((*x.shape[:-1], n_out), x.dtype)
+
+    def __call__(self, x: Array) -> Array:
+        y = np.matmul(x, self.kernel)
+        if self.bias is not None:
+            y = y + self.bias
+        return y if self.activation is None else self.activation(y)
+
+
+def _variables(config: object) -> list[str]:
+    assert hasattr(config, "get")
+    return ["kernel", "bias"] if config.get("use_bias", True) else ["kernel"]
+
+
+@layer("Dense", variables=_variables)
+def dense(call: LayerCall, x: Value) -> Value:
+    y = call.emit(Dense(call.weights["kernel"], call.weights.get("bias")), x)
+    return activate(call, call.config.get("activation"), y)

@@ -1,0 +1,358 @@
+"""Archive → Graph: walk the model's calls and let each layer emit its ops (the `@layer` functions in npinfer/ops)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from npinfer.errors import FormatError, NpinferError, ShapeError, UnsupportedError
+from npinfer.graph import Array, Graph, Node, Op, Spec, State, infer
+from npinfer.ops.identity import Cast
+from npinfer.ops.registry import LayerCall, Value, find
+from npinfer.readers.archive import Archive, Call, Layer, Model, Path, TensorRef, tensors, walk
+
+COMPUTED = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
+INTEGER_INPUTS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+class Lowered(NamedTuple):
+    """A graph and how callers see it: trees of positions into graph.inputs and graph.outputs, shaped as Keras's model takes
+    and returns them."""
+
+    graph: Graph
+    inputs: Any
+    outputs: Any
+
+
+def lower(
+    archive: Archive,
+    dtype: str | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    outputs: Sequence[str] | None = None,
+) -> Lowered:
+    """Lower a whole archive. dtype overrides the file's float dtypes; outputs names layers to return instead of the model's
+    outputs. Raises UnsupportedError with every unsupported layer and option of the file, ShapeError where weights don't fit."""
+    problems = list(_problems(archive, functions or {}))
+    if problems:
+        raise unsupported(archive.source, problems)
+    lowering = _Lowering(archive, dtype, functions or {})
+    refs = list(tensors(archive.model.inputs))
+    found = [lowering.input(archive.model, r) for r in refs]
+    result = lowering.model(archive.model, (), found, extra=outputs or ())
+    if outputs:
+        unknown = [n for n in outputs if n not in lowering.labels]
+        if unknown:
+            known = ", ".join(lowering.labels)
+            raise UnsupportedError(f"{archive.source}: no layer called {', '.join(unknown)} to return; there are: {known}")
+        result = [lowering.labels[n] for n in outputs]
+        result = result[0] if len(result) == 1 else result
+    flat = list(_values(result))
+    graph = lowering.finish([v.number for v in flat])
+    places = iter(range(len(flat)))
+    order = {r: k for k, r in enumerate(refs)}
+    return Lowered(
+        graph, _map(archive.model.inputs, TensorRef, lambda r: order[r]), _map(result, Value, lambda _: next(places))
+    )
+
+
+def unsupported(source: str, problems: Sequence[str]) -> UnsupportedError:
+    """One error for all that a file needs and npinfer lacks."""
+    lines = "".join(f"\n  - {p}" for p in problems)
+    return UnsupportedError(
+        f"{source}: {len(problems)} layer(s) or option(s) not supported:{lines}\n"
+        "npinfer.supported() lists what is; npinfer.register_layer adds a custom layer, functions={name: f} a Lambda.",
+        problems,
+    )
+
+
+def _problems(archive: Archive, functions: Mapping[str, Any]) -> Iterator[str]:
+    for path, layer in walk(archive.model):
+        if layer.model is not None or layer.class_name == "InputLayer" or layer.name in functions:
+            continue
+        where = f"layer {'/'.join(path)!r} ({layer.class_name})"
+        kind = find(layer)
+        if kind is None:
+            what = {"ops": "this operation is unknown", "custom": "a custom class"}.get(layer.module, "this class is unknown")
+            yield f"{where}: {what}"
+        elif layer.dtype is not None and layer.dtype not in COMPUTED and layer.dtype not in INTEGER_INPUTS:
+            yield f"{where}: dtype policy {layer.dtype!r}"
+        else:
+            for reason in kind.check(layer.config):
+                yield f"{where}: {reason}"
+
+
+def _values(tree: Any) -> Iterator[Value]:
+    if isinstance(tree, Value):
+        yield tree
+    elif isinstance(tree, (list, tuple)):
+        for item in tree:
+            yield from _values(item)
+    elif isinstance(tree, Mapping):
+        for item in tree.values():
+            yield from _values(item)
+
+
+def _map(tree: Any, leaf: type, f: Callable[[Any], Any]) -> Any:
+    """The tree with f applied to its leaves of one type."""
+    if isinstance(tree, leaf):
+        return f(tree)
+    if isinstance(tree, (list, tuple)):
+        return type(tree)([_map(t, leaf, f) for t in tree])
+    if isinstance(tree, Mapping):
+        return {k: _map(t, leaf, f) for k, t in tree.items()}
+    return tree
+
+
+class _Lowering:
+    """A graph under construction: inputs are numbered from 0, states from -1 downwards until `finish` places them."""
+
+    def __init__(self, archive: Archive, dtype: str | None, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self.archive, self.dtype, self.functions = archive, dtype, functions
+        self.inputs: list[Spec] = []
+        self.nodes: list[Node] = []
+        self.specs: list[Spec] = []  # of node results
+        self.states: list[tuple[Spec, Value | None]] = []
+        self.labels: dict[str, Value] = {}
+        self._cast: dict[tuple[Path, str], dict[str, Array]] = {}
+
+    # what layer functions call (ops.registry.Builder)
+
+    def emit(self, op: Op, inputs: Sequence[Value], name: str) -> tuple[Value, ...]:
+        got = infer(Node(op, tuple(v.number for v in inputs), name), [v.spec for v in inputs])
+        start = len(self.inputs) + len(self.specs)
+        self.nodes.append(Node(op, tuple(v.number for v in inputs), name))
+        self.specs.extend(got)
+        return tuple(Value(start + k, spec) for k, spec in enumerate(got))
+
+    def state(self, spec: Spec) -> tuple[Value, Callable[[Value], None]]:
+        k = len(self.states)
+        self.states.append((spec, None))
+
+        def follow(value: Value) -> None:
+            self.states[k] = (spec, value)
+
+        return Value(-1 - k, spec), follow
+
+    def problem(self, path: Path, layer: Layer, reason: str) -> UnsupportedError:
+        return unsupported(self.archive.source, [f"layer {'/'.join(path)!r} ({layer.class_name}): {reason}"])
+
+    def subgraph(self, layer: Layer, path: Path, inputs: Sequence[Spec]) -> Graph:
+        inner = _Lowering(self.archive, self.dtype, self.functions)
+        inner._cast = self._cast
+        values = [inner.add_input(s) for s in inputs]
+        result = inner.lower_layer(layer, path, values)
+        if inner.states:
+            raise self.problem(path, layer, "a stateful layer inside a layer that runs it several times")
+        return inner.finish([v.number for v in _values(result)])
+
+    def lower_layer(self, layer: Layer, path: Path, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
+        if layer.model is not None:
+            return self.model(layer.model, path, list(_values(args)))
+        kind = find(layer)
+        if kind is None:
+            raise self.problem(path, layer, "this class is unknown")
+        dtype = self.compute_dtype(layer)
+        if layer.module != "ops":
+            args = _map(list(args), Value, lambda v: self.autocast(v, dtype, "/".join(path)))
+        call = LayerCall(self, layer, path, self.weights(path, dtype), dtype, self.archive.version, kwargs)
+        masks = [v.mask for v in _values(args) if v.mask is not None]
+        if kind.mask != "own":
+            call.take("mask")
+            args = _map(args, Value, lambda v: v._replace(mask=None))
+        call.take("training")
+        result = kind.function(call, *args)
+        left = {k: v for k, v in call.kwargs.items() if v is not None}
+        if left:
+            call.refuse(f"call argument(s) {', '.join(f'{k}={v!r}' for k, v in left.items())}")
+        if kind.mask == "pass" and masks:
+            result = _map(result, Value, lambda v: v._replace(mask=masks[0]))
+        return result
+
+    # inputs, dtypes, weights
+
+    def add_input(self, spec: Spec) -> Value:
+        self.inputs.append(spec)
+        return Value(len(self.inputs) - 1, spec)
+
+    def input(self, model: Model, ref: TensorRef) -> Value:
+        """A graph input for one InputLayer of the outermost model."""
+        layer = _layer(self.archive, model, ref)
+        shape = layer.config.get("shape")
+        if shape is None:
+            shape = layer.input_shape
+        if shape is None:
+            shape = self.shape_from_weights(model, layer)
+        asked = layer.config.get("dtype") or layer.dtype or "float32"
+        name = asked if asked in INTEGER_INPUTS else self.dtype or COMPUTED.get(asked)
+        if name is None:
+            raise unsupported(self.archive.source, [f"input {layer.name!r}: dtype {asked!r}"])
+        return self.add_input(Spec(tuple(shape), np.dtype(name), layer.name))
+
+    def shape_from_weights(self, model: Model, start: Layer) -> tuple[int | None, ...]:
+        """The shape of an input that the config leaves open: from the first layer behind it that can tell from its weights."""
+        name = start.name
+        path: Path = ()
+        while True:
+            users = [k for k in model.layers if any(r.layer == name for c in k.calls for r in tensors(c.args))]
+            if not users:
+                raise FormatError(
+                    f"{self.archive.source}: input {start.name!r}: neither the config nor any weights give its shape; "
+                    "the model was saved before it was built; build or call it once in Keras and save it again"
+                )
+            user = users[0]
+            if user.input_shape is not None:
+                return user.input_shape
+            if user.model is not None:
+                inner = next(tensors(user.model.inputs), None)
+                if inner is None:
+                    raise FormatError(f"{self.archive.source}: model {user.name!r} has no input")
+                model, name, path = user.model, inner.layer, (*path, user.name)
+                known = model.layer(name).config.get("shape")
+                if known is not None:
+                    return tuple(known)
+                continue
+            kind = find(user)
+            shape = kind and kind.input_shape(user.config, self.archive.weights.get((*path, user.name), {}))
+            if shape is not None:
+                return shape
+            name = user.name
+
+    def compute_dtype(self, layer: Layer) -> np.dtype[Any]:
+        return np.dtype(self.dtype or COMPUTED.get(layer.dtype or "float32", "float32"))
+
+    def autocast(self, v: Value, dtype: np.dtype[Any], name: str) -> Value:
+        if v.spec.dtype.kind != "f" or v.spec.dtype == dtype:
+            return v
+        return self.emit(Cast(dtype), [v], name)[0]._replace(mask=v.mask)
+
+    def weights(self, path: Path, dtype: np.dtype[Any]) -> dict[str, Array]:
+        """A layer's arrays, floats in its compute dtype; the same objects each time, so that shared layers share memory."""
+        key = (path, dtype.name)
+        if key not in self._cast:
+            found = self.archive.weights.get(path)
+            if found is None:  # a layer held by a wrapper: its variables carry the attribute as a prefix
+                for cut in range(len(path) - 1, 0, -1):
+                    prefix = "/".join(path[cut:]) + "/"
+                    outer = self.archive.weights.get(path[:cut])
+                    if outer is not None:
+                        found = {n[len(prefix) :]: a for n, a in outer.items() if n.startswith(prefix)}
+                        break
+            self._cast[key] = {n: a.astype(dtype, copy=False) if a.dtype.kind == "f" else a for n, a in (found or {}).items()}
+        return self._cast[key]
+
+    # models
+
+    def model(self, model: Model, path: Path, args: Sequence[Value], extra: Sequence[str] = ()) -> Any:
+        """Lower every call that the model's outputs (and the layers named in `extra`) need; returns the tree of outputs."""
+        inputs = list(tensors(model.inputs))
+        if len(inputs) != len(args):
+            raise FormatError(f"{self._where(path)}: called with {len(args)} tensors, the model has {len(inputs)} inputs")
+        done: dict[tuple[str, int], list[Value]] = {}
+        for ref, value in zip(inputs, args):
+            done[ref.layer, ref.node] = [self._fit(model, ref, value, path)]
+            if not path:
+                self.labels.setdefault(ref.layer, value)
+        layers = {k.name: k for k in model.layers}
+        taps = [TensorRef(n, 0, 0) for n in extra if n in layers and layers[n].calls]
+        for layer, number in self._order(model, layers, path, set(done), taps):
+            call = layer.calls[number]
+            result = self._call(layer, (*path, layer.name), call, done)
+            done[layer.name, number] = list(_values(result))
+            label = "/".join((*path, layer.name))
+            if done[layer.name, number]:
+                self.labels.setdefault(label, done[layer.name, number][0])
+        return _map(model.outputs, TensorRef, lambda r: self._pick(done, r, path))
+
+    def _call(self, layer: Layer, path: Path, call: Call, done: Mapping[tuple[str, int], list[Value]]) -> Any:
+        def pick(tree: Any) -> Any:
+            return _map(tree, TensorRef, lambda r: self._pick(done, r, path))
+
+        function = self.functions.get(layer.name)
+        if function is not None and layer.model is None:
+            from npinfer.ops.wrappers import lower_function
+
+            known = LayerCall(self, layer, path, {}, self.compute_dtype(layer), self.archive.version)
+            return lower_function(known, function, pick(list(call.args)), pick(dict(call.kwargs)))
+        try:
+            return self.lower_layer(layer, path, pick(list(call.args)), pick(dict(call.kwargs)))
+        except NpinferError as e:
+            if isinstance(e, UnsupportedError) or str(e).startswith(self.archive.source):
+                raise
+            raise type(e)(f"{self.archive.source}: {e}") from None
+        except (TypeError, KeyError, IndexError, ValueError, AttributeError, OverflowError, ZeroDivisionError) as e:
+            raise FormatError(
+                f"{self._where(path)} ({layer.class_name}): its config or weights don't make sense: {type(e).__name__}: {e}"
+            ) from e
+
+    def _pick(self, done: Mapping[tuple[str, int], list[Value]], ref: TensorRef, path: Path) -> Value:
+        found = done.get((ref.layer, ref.node), [])
+        if not 0 <= ref.tensor < len(found):
+            raise FormatError(f"{self._where(path)}: refers to result {ref.tensor} of {ref.layer!r}, which gives {len(found)}")
+        return found[ref.tensor]
+
+    def _fit(self, model: Model, ref: TensorRef, value: Value, path: Path) -> Value:
+        """A nested model's input as its own InputLayer declares it: float dtypes are cast, shapes must agree."""
+        layer = _layer(self.archive, model, ref)
+        shape = layer.config.get("shape")
+        if not path or shape is None:
+            return value
+        fits = len(shape) == len(value.shape) and all(a is None or b is None or a == b for a, b in zip(shape, value.shape))
+        if not fits:
+            raise ShapeError(f"{self._where(path)}: input {layer.name!r} takes {list(shape)} a sample, got {list(value.shape)}")
+        return value
+
+    def _order(
+        self, model: Model, layers: Mapping[str, Layer], path: Path, given: set[tuple[str, int]], taps: Sequence[TensorRef]
+    ) -> list[tuple[Layer, int]]:
+        """The needed calls, each after those it reads (depth first, without recursion: chains may be thousands long)."""
+        order: list[tuple[Layer, int]] = []
+        finished, open_ = set(given), set[tuple[str, int]]()
+        stack = [(r.layer, r.node) for r in [*tensors(model.outputs), *taps]][::-1]
+        while stack:
+            key = stack[-1]
+            if key in finished:
+                stack.pop()
+                continue
+            layer = layers.get(key[0])
+            if layer is None or not 0 <= key[1] < len(layer.calls):
+                self._broken(path, f"refers to call {key[1]} of layer {key[0]!r}, which the config doesn't hold")
+            call = layer.calls[key[1]]
+            needed = [(r.layer, r.node) for r in (*tensors(call.args), *tensors(call.kwargs))]
+            missing = [k for k in needed if k not in finished]
+            if not missing:
+                finished.add(key)
+                order.append((layer, key[1]))
+                stack.pop()
+            elif key in open_:
+                self._broken(path, f"layer {key[0]!r} needs its own result: the graph has a cycle")
+            else:
+                open_.add(key)
+                stack.extend(missing[::-1])
+        return order
+
+    def _broken(self, path: Path, what: str) -> NoReturn:
+        raise FormatError(f"{self._where(path)}: {what}")
+
+    def _where(self, path: Path) -> str:
+        return f"{self.archive.source}: layer {'/'.join(path)!r}" if path else f"{self.archive.source}: the model"
+
+    def finish(self, outputs: Sequence[int]) -> Graph:
+        """The checked graph: states move behind the inputs."""
+        k, n = len(self.inputs), len(self.states)
+
+        def place(v: int) -> int:
+            return k - 1 - v if v < 0 else v if v < k else v + n
+
+        nodes = [node._replace(inputs=tuple(place(v) for v in node.inputs)) for node in self.nodes]
+        states = [State(k + i, place(-1 - i if value is None else value.number)) for i, (_, value) in enumerate(self.states)]
+        labels = {name: place(v.number) for name, v in self.labels.items()}
+        return Graph([*self.inputs, *(s for s, _ in self.states)], nodes, [place(v) for v in outputs], labels, states)
+
+
+def _layer(archive: Archive, model: Model, ref: TensorRef) -> Layer:
+    found = next((k for k in model.layers if k.name == ref.layer), None)
+    if found is None:
+        raise FormatError(f"{archive.source}: input_layers names {ref.layer!r}, which the config doesn't hold")
+    return found
