@@ -14,3 +14,14 @@ from npinfer.errors import (
 )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CheckError",
+    "DtypeError",
+    "EngineError",
+    "FormatError",
+    "LimitError",
+    "NpinferError",
+    "ShapeError",
+    "UnsupportedError",
+]

@@ -1,4 +1,4 @@
-"""Every exception npinfer raises, one class a cause. All derive from NpinferError and from the built-in that Python users expect.
+"""Every exception npinfer raises, one class a cause, each also a kind of the built-in that Python users expect.
 
 Messages read *where: what was found; what is needed; what to do*.
 """

@@ -27,7 +27,7 @@ else:
 
 
 class Spec(NamedTuple):
-    """What is known of a value before it exists: per-sample shape (None: unknown until a call), dtype, and a name for people."""
+    """What is known of a value before it exists: per-sample shape (None: unknown until a call), dtype, a name for people."""
 
     shape: Shape
     dtype: np.dtype[Any]
@@ -53,7 +53,7 @@ class Op:
     elementwise: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        own = [n for n, kind in cls.__dict__.get("__annotations__", {}).items() if "ClassVar" not in str(kind)]
+        own = [n for n, kind in cls.__annotations__.items() if "ClassVar" not in str(kind)]
         cls.fields = (*(n for n in cls.fields if n not in own), *own)
         cls.defaults = {**cls.defaults, **{n: cls.__dict__[n] for n in own if n in cls.__dict__}}
 
@@ -195,9 +195,8 @@ class Graph:
         left = self.uses()
         for k, node in enumerate(self.nodes):
             got = node.op(*(values[v] for v in node.inputs))
-            for v, a in zip(self.results(k), got if isinstance(got, tuple) else (got,)):
-                if left[v]:
-                    values[v] = a
+            results = got if isinstance(got, tuple) else (got,)
+            values.update((v, a) for v, a in zip(self.results(k), results) if left[v])
             for v in node.inputs:
                 left[v] -= 1
                 if not left[v]:
