@@ -42,3 +42,7 @@ class EngineError(NpinferError, RuntimeError):
 
 class CheckError(NpinferError, ValueError):
     """Outputs differ from the ones stored beside the model."""
+
+
+class NpinferWarning(UserWarning):
+    """Something that is right but that a user should know of."""

@@ -51,6 +51,8 @@ class Op:
     defaults: ClassVar[dict[str, Any]] = {}
     #: Each output element depends on the input element at the same place only (one input, same shape, same dtype).
     elementwise: ClassVar[bool] = False
+    #: The meaning doesn't change when samples get further axes in front (TimeDistributed's time axis needs no loop then).
+    any_rank: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         own = [n for n, kind in cls.__annotations__.items() if "ClassVar" not in str(kind)]

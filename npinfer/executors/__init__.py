@@ -1,0 +1,73 @@
+"""The executors: each runs a Graph, none knows Keras. To add an engine, write an Executor and name it in ENGINES.
+
+reference: node after node by the ops' own meaning, any dtype; the oracle.
+numpy: the same in few NumPy calls over preallocated buffers. native: compiled by Numba (executors/native).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from npinfer.errors import EngineError
+from npinfer.graph import Array, Graph
+
+Step = Callable[..., Any]
+
+
+class Executor(Protocol):
+    """What Model needs of an engine. All methods may be called from several threads at once.
+
+    run: arrays are C-contiguous (n, *spec.shape) in the specs' dtypes, one for each graph input (states last); returns the
+    outputs and then the states' next values, as arrays that the caller owns. bind: a callable for a fixed number of rows
+    (None: one sample without a batch axis), arguments as `Signature` takes them. swap: replace the weights by those of a graph
+    of the same structure; a running call finishes on the old ones.
+    """
+
+    name: str
+    graph: Graph
+
+    def run(self, arrays: Sequence[Array]) -> tuple[Array, ...]: ...
+
+    def bind(self, rows: int | None, reuse_output: bool, rebind: Callable[[], Any]) -> Step: ...
+
+    def swap(self, graph: Graph) -> None: ...
+
+    def uncovered(self) -> list[int]:
+        """The nodes that run through their NumPy meaning instead of the engine's own code."""
+        ...
+
+
+ENGINES = ("auto", "native", "numpy", "reference")
+
+
+def make_executor(engine: str, graph: Graph, threads: int | None = None) -> Executor:
+    """The executor that a caller's `engine=` asks for. "auto" is native where it is installed and the graph is float32.
+
+    Raises EngineError where the engine that was named can't run here or can't run this graph, saying what to do.
+    """
+    if engine not in ENGINES:
+        raise EngineError(f"engine={engine!r}: unknown; there are {', '.join(ENGINES)}")
+    if engine == "reference":
+        from npinfer.executors.reference import ReferenceExecutor
+
+        return ReferenceExecutor(graph)
+    if engine in ("native", "auto"):
+        from npinfer.executors import native
+
+        reason = native.refusal(graph)
+        if reason is None:
+            return native.NativeExecutor(graph, threads)
+        if engine == "native":
+            raise EngineError(f"engine='native': {reason}")
+    from npinfer.executors.numpy import NumpyExecutor
+
+    return NumpyExecutor(graph)
+
+
+def has_floats(graph: Graph, dtype: str) -> bool:
+    """Whether any value or weight of the graph has this float dtype."""
+    wanted = np.dtype(dtype)
+    return any(s.dtype == wanted for s in graph.specs) or any(a.dtype == wanted for a in graph.arrays())

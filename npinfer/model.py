@@ -1,0 +1,378 @@
+"""Model: a loaded network. Ties an Archive (what the file says) to executors (what runs it)."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from npinfer import inputs as arrange
+from npinfer.errors import CheckError, EngineError, ShapeError
+from npinfer.executors import Executor, make_executor
+from npinfer.executors.signature import fits, fix, show
+from npinfer.executors.steps import zero_states
+from npinfer.graph import Array, Graph, Spec
+from npinfer.passes import optimise
+from npinfer.summary import Layers, html, layer_list, summary
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from npinfer.readers.archive import Archive
+
+
+class Options(NamedTuple):
+    """What `load` was asked for, besides the file; see its docstring."""
+
+    dtype: str | None = None
+    engine: str = "auto"
+    optimize: bool = True
+    outputs: tuple[str, ...] | None = None
+    threads: int | None = None
+    functions: Mapping[str, Callable[..., Any]] = {}
+
+
+class Rebind(NamedTuple):
+    """How a bound callable was made, so that pickles, copies and forks make it again."""
+
+    model: Any  # Model
+    options: dict[str, Any]
+
+    def __call__(self) -> Any:
+        return self.model.bind(**self.options)
+
+
+class Model:
+    """A network, ready to run. Make one with `npinfer.load` or `npinfer.from_keras`.
+
+    Calls, `predict` and bound callables may run from many threads at once, except bound callables with `reuse_output` or with
+    a state, which belong to one thread each, and models with stateful layers, whose calls wait for one another.
+    """
+
+    def __init__(self, archive: Archive, options: Options | None = None, root: Model | None = None) -> None:
+        self._archive, self._options = archive, options or Options()
+        self._root = root
+        self._children: weakref.WeakSet[Model] = weakref.WeakSet()
+        self._bound: dict[Any, tuple[Executor, Callable[[Graph], Graph]]] = {}
+        self._lock = threading.RLock()
+        self._states: list[Array] | None = None
+        lowered = self._lower(archive)
+        self._structure_in, self._structure_out = lowered[1], lowered[2]
+        self._graph = lowered[0]
+        self._executor = make_executor(self._options.engine, self._optimised(self._graph), self._options.threads)
+
+    def _lower(self, archive: Archive) -> tuple[Graph, Any, Any]:
+        from npinfer.readers.lower import lower
+
+        o = self._options
+        return lower(archive, o.dtype, o.functions, o.outputs)
+
+    def _optimised(self, graph: Graph) -> Graph:
+        return optimise(graph) if self._options.optimize else graph
+
+    # description
+
+    @property
+    def inputs(self) -> tuple[Spec, ...]:
+        """Spec(shape, dtype, name) of each input; shapes are per sample, None where a size is open."""
+        return self._graph.inputs[: len(self._graph.inputs) - len(self._graph.states)]
+
+    @property
+    def outputs(self) -> tuple[Spec, ...]:
+        """Spec(shape, dtype, name) of each output, in the order of the flattened result."""
+        return tuple(self._graph.specs[v] for v in self._graph.outputs)
+
+    @property
+    def layers(self) -> Layers:
+        """The network's ops in execution order, as the file gives them; print it, or index it."""
+        return layer_list(self._graph)
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that runs this model: "native", "numpy" or "reference"."""
+        return self._executor.name
+
+    def summary(self) -> str:
+        """A table of inputs, layers, shapes, parameters and engines, with notes on what isn't exact or isn't compiled."""
+        return summary(self)
+
+    def __repr__(self) -> str:
+        ins = ", ".join(map(str, self.inputs))
+        outs = ", ".join(map(str, self.outputs))
+        return f"<npinfer.Model {self._archive.model.name!r}: {ins} -> {outs}; engine {self.engine}>"
+
+    def _repr_html_(self) -> str:
+        return html(self)
+
+    # running
+
+    def __call__(self, x: Any) -> Any:
+        """Run a batch (n, …) or one sample without the batch axis; a list, tuple or dict for several inputs.
+
+        Returns new arrays: one, a tuple for several outputs, a dict where Keras returns a dict. Other dtypes are cast to the
+        input's, as Keras does. Raises ShapeError or DtypeError naming the input.
+        """
+        values = arrange.flatten(x, self.inputs, self._structure_in)
+        arrays, single = arrange.batch(values, self.inputs)
+        results = self._run(arrays)
+        if single:
+            results = [y[0] for y in results]
+        return arrange.restore(results, self._structure_out)
+
+    def _run(self, arrays: list[Array]) -> list[Array]:
+        if not self._graph.states:
+            return list(self._executor.run(arrays))
+        rows = len(arrays[0])
+        with self._lock:
+            if self._states is None:
+                self._states = zero_states(self._graph, rows)
+            if len(self._states[0]) != rows:
+                raise ShapeError(
+                    f"this model keeps the state of {len(self._states[0])} samples from the last call, got {rows}; "
+                    "call model.reset_states() before changing the batch size"
+                )
+            results = self._executor.run([*arrays, *self._states])
+            count = len(self._graph.outputs)
+            self._states = list(results[count:])
+        return list(results[:count])
+
+    def reset_states(self) -> None:
+        """Set the states of stateful recurrent layers back to zero."""
+        with self._lock:
+            self._states = None
+
+    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto") -> Any:
+        """As Keras's predict: all of x in batches, the outputs joined.
+
+        x: what a call takes; also arrays larger than memory (numpy.memmap, h5py or zarr datasets: anything with `shape` and
+        slicing) or an iterator of batches. verbose: "auto" shows a progress bar on a terminal for long work, 0 never, 1 always.
+        """
+        from npinfer.predict import predict
+
+        return predict(self, x, batch_size, verbose)
+
+    def bind(
+        self,
+        *,
+        batch: int | None = None,
+        shape: Any = None,
+        reuse_output: bool = False,
+        stream: bool = False,
+    ) -> Any:
+        """A callable for one sample: step(x) → new array, step(x, out) fills out without allocating.
+
+        batch: a fixed number of samples instead of one (arrays get a batch axis). shape: the sizes of an input with unknown
+        ones, per sample (a tuple; for several inputs a dict by name or a list). reuse_output: step(x) fills and returns the
+        same array each time. stream: one time step a call, the state is kept: step.state, step.reset(), step.fork().
+        Raises ShapeError where sizes stay unknown, UnsupportedError where a stream would have to see the future.
+        """
+        shapes = self._shapes(shape)
+        options = {"batch": batch, "shape": shape, "reuse_output": reuse_output, "stream": stream}
+        if batch is not None and (not isinstance(batch, int) or batch < 1):
+            raise ShapeError(f"bind(batch={batch!r}): needs a whole number of at least 1")
+        executor = self._executor if shapes is None and not stream else self._derived(shapes, stream)
+        return executor.bind(batch, reuse_output, Rebind(self, options))
+
+    def _shapes(self, shape: Any) -> tuple[tuple[int, ...], ...] | None:
+        """bind's `shape` as one tuple an input, checked against the specs."""
+        if shape is None:
+            return None
+        specs = self.inputs
+        if isinstance(shape, Mapping):
+            unknown = set(shape) - {s.name for s in specs}
+            if unknown:
+                raise ShapeError(f"bind(shape=…): no input called {', '.join(map(repr, sorted(unknown)))}")
+            given = [shape.get(s.name, s.shape) for s in specs]
+        elif len(specs) == 1:
+            given = [shape if isinstance(shape, (tuple, list)) else (shape,)]
+        else:
+            given = list(shape)
+        if len(given) != len(specs):
+            raise ShapeError(f"bind(shape=…): {len(given)} shapes for {len(specs)} inputs")
+        for spec, got in zip(specs, given):
+            if any(n is None for n in got) or not fits(got, spec.shape):
+                raise ShapeError(f"bind(shape=…): input {spec.name!r} takes {show(spec.shape)}, got {tuple(got)}")
+        return tuple(tuple(int(n) for n in got) for got in given)
+
+    def _derived(self, shapes: tuple[tuple[int, ...], ...] | None, stream: bool) -> Executor:
+        """An executor for this network with fixed sizes, or for one time step of it; kept, so that it sees weight swaps."""
+        key = shapes, stream
+        with self._lock:
+            if key not in self._bound:
+
+                def derive(graph: Graph) -> Graph:
+                    if shapes is not None:
+                        kept = [s.shape for s in graph.inputs[len(shapes) :]]
+                        specs = fix(graph.inputs[: len(shapes)], shapes) + graph.inputs[len(shapes) :]
+                        assert len(kept) == len(graph.states)
+                        graph = Graph(specs, graph.nodes, graph.outputs, graph.labels, graph.states)
+                    if stream:
+                        from npinfer.streams import step_graph
+
+                        graph = step_graph(graph)
+                    return self._optimised(graph)
+
+                made = make_executor(self._options.engine, derive(self._graph), self._options.threads)
+                self._bound[key] = made, derive
+            return self._bound[key][0]
+
+    @property
+    def jit(self) -> Any:
+        """The network for use inside numba.njit code, as an argument or captured: jit(x) or jit(x, out), positional.
+
+        Raises EngineError where the native engine isn't installed or doesn't cover every op, naming those.
+        """
+        from npinfer.executors import native
+
+        reason = native.refusal(self._executor.graph)
+        if reason is not None:
+            raise EngineError(f"model.jit: {reason}")
+        executor = self._executor
+        if not isinstance(executor, native.NativeExecutor):
+            raise EngineError(f"model.jit: the model was loaded with engine={self.engine!r}; load it with engine='native'")
+        return executor.jit(Rebind(self, {}))
+
+    # weights
+
+    def get_weights(self) -> list[Array]:
+        """All weights, in the order of model.get_weights() in the file's Keras; copies."""
+        from npinfer.readers.order import weights_to_list
+
+        return [np.array(a) for a in weights_to_list((self._root or self)._archive)]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Replace all weights, given as get_weights returns them. Every bound callable sees the new ones at its next call, none
+        ever sees half of them. Raises ShapeError naming the weight that doesn't fit; then nothing changes."""
+        from npinfer.readers.order import weights_from_list
+
+        root = self._root or self
+        root._replace(weights_from_list(root._archive, weights))
+
+    def load_weights(self, path: str | PathLike[str]) -> None:
+        """As set_weights, from a file: weights-only or full, matched by topology as Keras does."""
+        from npinfer.readers import read_weights_into
+
+        root = self._root or self
+        root._replace(read_weights_into(root._archive, path))
+
+    def _replace(self, archive: Archive) -> None:
+        """Swap to an archive of the same topology: everything is built and checked before the first executor changes."""
+        with self._lock:
+            family = [self, *self._children]
+            ready = [(m, *m._prepare(archive)) for m in family]
+            for model, graph, swaps in ready:
+                model._archive, model._graph = archive, graph
+                for executor, new in swaps:
+                    executor.swap(new)
+
+    def _prepare(self, archive: Archive) -> tuple[Graph, list[tuple[Executor, Graph]]]:
+        graph = self._lower(archive)[0]
+        swaps = [(self._executor, self._optimised(graph))]
+        swaps += [(executor, derive(graph)) for executor, derive in self._bound.values()]
+        return graph, swaps
+
+    def submodel(self, outputs: Sequence[str] | str) -> Model:
+        """A model that returns inner layers' results (by layer name, "outer/inner" in nested models); one run for all of them.
+
+        It shares this model's weights and sees their swaps. Raises UnsupportedError listing the names that exist.
+        """
+        names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        root = self._root or self
+        child = Model(root._archive, self._options._replace(outputs=names), root)
+        root._children.add(child)
+        return child
+
+    # files and checks
+
+    def save(self, path: str | PathLike[str], check: bool = False) -> None:
+        """Write npinfer's own format (.npz; loads without h5py). check: store random inputs with this model's outputs, which
+        every later load runs again and verifies."""
+        from npinfer.npz import save
+
+        pairs = None
+        if check:
+            x = self._random_inputs(4)
+            pairs = (x, self._plain(x))
+        o = self._options
+        meta = {"dtype": o.dtype, "outputs": None if o.outputs is None else list(o.outputs)}
+        save(path, self._archive, meta, pairs)
+
+    def _random_inputs(self, rows: int) -> list[Array]:
+        rng = np.random.default_rng(0)
+        arrays = []
+        for spec in self.inputs:
+            shape = (rows, *(8 if n is None else n for n in spec.shape))
+            x = rng.normal(size=shape) if spec.dtype.kind == "f" else rng.integers(0, 2, shape)
+            arrays.append(x.astype(spec.dtype))
+        return arrays
+
+    def _plain(self, arrays: Sequence[Array]) -> list[Array]:
+        """The outputs for a batch from zero states, whatever this model's states are."""
+        states = zero_states(self._graph, len(arrays[0]))
+        return list(self._executor.run([*arrays, *states])[: len(self._graph.outputs)])
+
+    def check(self, x: Any, y: Any, rtol: float = 1e-5) -> float:
+        """Compare this model's outputs for x with the expected y; returns the largest error relative to an output's scale.
+
+        Raises CheckError naming the output where it exceeds rtol, or where NaN or infinity stand elsewhere.
+        """
+        arrays, _ = arrange.batch(arrange.flatten(x, self.inputs, self._structure_in), self.inputs)
+        got = self._plain(arrays)
+        want = list(flatten_outputs(y)) if len(got) > 1 or isinstance(y, Mapping) else [y]
+        if len(want) != len(got):
+            raise CheckError(f"{len(want)} expected outputs given, the model has {len(got)}")
+        worst = 0.0
+        for spec, a, b in zip(self.outputs, got, want):
+            worst = max(worst, _error(spec.name, a, np.asarray(b, a.dtype), rtol))
+        return worst
+
+    def verify(self, arrays: Sequence[Array], expected: Sequence[Array]) -> None:
+        """Run the check pairs that a file carries. Raises CheckError where this machine gives other numbers."""
+        for spec, a, b in zip(self.outputs, self._plain(list(arrays)), expected):
+            _error(spec.name, a, b, 1e-5)
+
+    def _archive_arrays(self) -> Iterable[Array]:
+        for variables in self._archive.weights.values():
+            yield from variables.values()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"archive": (self._root or self)._archive, "options": self._options, "states": self._states}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Model.__init__(self, state["archive"], state["options"])
+        self._states = state["states"]
+
+
+def flatten_outputs(y: Any) -> Iterable[Any]:
+    """The arrays of a result, in the order of Model.outputs."""
+    if isinstance(y, Mapping):
+        for value in y.values():
+            yield from flatten_outputs(value)
+    elif isinstance(y, (list, tuple)):
+        for value in y:
+            yield from flatten_outputs(value)
+    else:
+        yield y
+
+
+def _error(name: str, got: Array, want: Array, rtol: float) -> float:
+    if got.shape != want.shape:
+        if got.shape[1:] == want.shape and len(got) == 1:
+            want = want[None]
+        else:
+            raise CheckError(f"output {name!r}: shape {got.shape}, expected {want.shape}")
+    finite = np.isfinite(want)
+    if not np.array_equal(
+        np.where(finite, 0, want), np.where(finite, 0, np.where(np.isfinite(got) & finite, 0, got)), equal_nan=True
+    ):
+        raise CheckError(f"output {name!r}: NaN or infinity where the other has none")
+    if not finite.any():
+        return 0.0
+    scale = max(float(np.abs(want[finite]).max()), 1e-30)
+    error = float(np.abs(got[finite] - want[finite]).max()) / scale
+    if not error <= rtol:
+        raise CheckError(f"output {name!r}: off by {error:.3g} of its scale {scale:.3g}, allowed {rtol:g}")
+    return error
