@@ -25,7 +25,7 @@ KEPT_PLANS = 16  # plans for that many different shapes are kept
 class Plan:
     """A graph for fixed shapes and a fixed number of rows (None: one sample, 1-D buffers). Belongs to one thread at a time."""
 
-    def __init__(self, graph: Graph, rows: int | None) -> None:
+    def __init__(self, graph: Graph, rows: int | None, results_of: Plan | None = None) -> None:
         lead = () if rows is None else (rows,)
         self.buffers: list[Array] = []
         self.calls: list[Call] = []
@@ -40,6 +40,9 @@ class Plan:
             if len(shape) == 1:
                 buffer[-1] = 1
             self.buffers.append(buffer)
+        if results_of is not None:  # a step that always returns the same array keeps it through a swap of weights
+            for v in graph.outputs:
+                self.buffers[v] = results_of.buffers[v]
         for k, node in enumerate(graph.nodes):
             inputs = [self.buffers[v] for v in node.inputs]
             outputs = [self.buffers[v] for v in graph.results(k)]
@@ -47,6 +50,8 @@ class Plan:
         views = [b[:-1] if b.ndim == 1 else b for b in self.buffers]
         self.inputs = views[: len(graph.inputs)]
         self.results = [views[v] for v in (*graph.outputs, *(s.output for s in graph.states))]
+        #: what a step of one input and one output needs, in one read
+        self.plain = self.inputs[0] if self.inputs else None, tuple(self.calls), self.results[0], self.quiet
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Results as views on the plan's buffers, valid until its next call."""
@@ -64,7 +69,8 @@ class _Plans:
         self.graph = graph
         self.free: OrderedDict[Any, list[Plan]] = OrderedDict()
 
-    def take(self, rows: int | None, shapes: tuple[tuple[int, ...], ...]) -> tuple[Plan, list[Plan]]:
+    def shelf(self, rows: int | None, shapes: tuple[tuple[int, ...], ...]) -> list[Plan]:
+        """Where the plans for these shapes lie between calls."""
         key = rows, shapes
         shelf = self.free.get(key)
         if shelf is None:
@@ -74,12 +80,19 @@ class _Plans:
                     self.free.popitem(last=False)
                 except KeyError:  # another thread emptied it
                     break
+        return shelf
+
+    def make(self, rows: int | None, shapes: tuple[tuple[int, ...], ...], results_of: Plan | None = None) -> Plan:
+        graph = self.graph
+        fixed = Graph(fix(graph.inputs, shapes), graph.nodes, graph.outputs, None, graph.states)
+        return Plan(fixed, rows, results_of)
+
+    def take(self, shelf: list[Plan], rows: int | None, shapes: tuple[tuple[int, ...], ...]) -> Plan:
+        """A free plan from the shelf (list.pop is atomic), or a new one."""
         try:
-            return shelf.pop(), shelf
+            return shelf.pop()
         except IndexError:
-            graph = self.graph
-            fixed = Graph(fix(graph.inputs, shapes), graph.nodes, graph.outputs, None, graph.states)
-            return Plan(fixed, rows), shelf
+            return self.make(rows, shapes)
 
 
 class NumpyExecutor:
@@ -104,7 +117,8 @@ class NumpyExecutor:
         with np.errstate(all="ignore"):
             for start in range(0, max(rows, 1), block):
                 size = min(block, rows - start)
-                plan, shelf = plans.take(size, shapes)
+                shelf = plans.shelf(size, shapes)
+                plan = plans.take(shelf, size, shapes)
                 part = plan([a[start : start + size] for a in arrays])
                 if size == rows:
                     results = [y.copy() for y in part]
@@ -138,44 +152,62 @@ class NumpyExecutor:
 
 
 class NumpyStep(BoundStep):
-    """BoundStep with a short way for arguments that fit as they are."""
+    """BoundStep with a short way for one array that fits as it is."""
 
     def __init__(self, executor: NumpyExecutor, rows: int | None, reuse_output: bool, rebind: Callable[[], Any]) -> None:
-        super().__init__(executor.graph, rows, reuse_output, self._slow, rebind)
+        super().__init__(executor.graph, rows, reuse_output, self._checked, rebind)
         self._executor, self._lead = executor, rows
         s = self.signature
         self._shapes = (*(sizes(x) for x in s.inputs), *(z.shape[1:] for z in self._zeros))
-        self._plain = len(s.inputs) == len(s.outputs) == 1 and not self._zeros
-        self._shape, self._dtype = s.input_shapes[0] if s.inputs else (), s.inputs[0].dtype if s.inputs else None
-        self._out = self._kept[0] if reuse_output and len(s.outputs) == 1 else None
+        plain = len(s.inputs) == len(s.outputs) == 1 and not self._zeros
+        self._shape, self._dtype = (s.input_shapes[0], s.inputs[0].dtype) if plain else (None, None)
+        # with reuse_output a plan of its own, whose result buffer is what callers get; not where the output is an input
+        self._own = reuse_output and plain and executor.graph.outputs[0] >= len(executor.graph.inputs)
+        self._plan: Plan | None = None
+        self._ready = self._refresh()  # one attribute, so that threads read a matching set
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if len(args) != 1 or not self._plain or kwargs:
-            return super().__call__(*args, **kwargs)
-        x = args[0]
-        if type(x) is not np.ndarray or x.shape != self._shape or x.dtype is not self._dtype:
+    def __call__(self, *args: Any) -> Any:
+        if len(args) != 1:
+            return super().__call__(*args)
+        (x,) = args
+        if type(x) is not np.ndarray or x.dtype is not self._dtype or x.shape != self._shape:
             return super().__call__(x)
-        plan, shelf = self._executor._plans.take(self._lead, self._shapes)
-        if plan.quiet:
-            plan.inputs[0][...] = x
-            for call in plan.calls:
+        plans, plan, shelf = self._ready
+        if plans is not self._executor._plans:
+            plans, plan, shelf = self._refresh()
+        if plan is None:
+            try:
+                plan = shelf.pop()
+            except IndexError:
+                plan = plans.make(self._lead, self._shapes)
+        x_in, calls, y, quiet = plan.plain
+        if quiet:
+            x_in[...] = x
+            for call in calls:
                 call()
         else:
             with np.errstate(all="ignore"):
                 plan([x])
-        out = self._out
-        if out is None:
-            out = plan.results[0].copy()
-        else:
-            out[...] = plan.results[0]
+        if self._own:
+            return y
+        y = y.copy()
         shelf.append(plan)
-        return out
+        return y
 
-    def _slow(self, arrays: list[Array]) -> list[Array]:
-        plan, shelf = self._executor._plans.take(self._lead, self._shapes)
-        if self._single:
-            arrays = [a[0] for a in arrays]
+    def _refresh(self) -> tuple[_Plans, Plan | None, list[Plan]]:
+        """The present weights' plans: the step's own one, or the shelf of shared ones."""
+        plans = self._executor._plans
+        if self._own:
+            self._plan = plans.make(self._lead, self._shapes, self._plan)
+            self._kept = [self._plan.results[0]]
+        self._ready = plans, self._plan, plans.shelf(self._lead, self._shapes)
+        return self._ready
+
+    def _checked(self, arrays: list[Array]) -> list[Array]:
+        plans = self._executor._plans
+        shelf = plans.shelf(self._lead, self._shapes)
+        plan = plans.take(shelf, self._lead, self._shapes)
         with np.errstate(all="ignore"):
-            results = [y.copy() for y in plan(arrays)]
+            results = [y.copy() for y in plan([a[0] for a in arrays] if self._single else arrays)]
         shelf.append(plan)
         return [y[None] for y in results] if self._single else results

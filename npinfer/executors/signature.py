@@ -72,11 +72,9 @@ class Signature:
             found.append(array)
         return found
 
-    def split(self, args: Sequence[Any], kwargs: Any = None) -> tuple[Sequence[Any], Sequence[Any] | None]:
+    def split(self, args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any] | None]:
         """args as (inputs, outs or None). Raises TypeError where their number fits neither form."""
         k, n = len(self.inputs), len(self.inputs) + len(self.outputs)
-        if kwargs:
-            raise TypeError(f"step() takes positional arguments only: {self.usage()}")
         if len(args) == k:
             return args, None
         if len(args) == n:

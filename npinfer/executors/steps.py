@@ -45,8 +45,8 @@ class BoundStep:
         self._kept = [np.zeros(s, o.dtype) for s, o in zip(self.signature.output_shapes, self.signature.outputs)]
         self._kept = self._kept if reuse_output else []
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given, outs = self.signature.split(args, kwargs)
+    def __call__(self, *args: Any) -> Any:
+        given, outs = self.signature.split(args)
         checked = None if outs is None else self.signature.outs(outs)
         arrays = self.signature.arrays(given)
         if self._single:
