@@ -1,0 +1,69 @@
+"""Copy a selection of golden cases (models saved by real Keras, with inputs and outputs) into tests/golden, with a manifest.
+
+    python tools/copy_golden.py SOURCE_FOLDER
+
+SOURCE_FOLDER holds manifest.csv and a folder for each Keras environment, as tools/make_golden.py writes them. Every model of
+every tier is kept in at most two Keras versions (the first and the last of the manifest); the ones in ALL_VERSIONS in all.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+TARGET = Path(__file__).resolve().parent.parent / "tests" / "golden"
+ALL_VERSIONS = {"dense-inputlayer": None, "nested-double": None, "act-chain": (".h5",), "lstm-basic": (".h5",), "gru-basic": (".h5",)}
+LARGEST_FILE = 36_000  # bytes; keeps the repository small
+LARGER = ("mlp-seed",)
+
+
+def chosen(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The rows to keep, each with the files to keep in it."""
+    by_model = defaultdict(list)
+    for row in rows:
+        by_model[row["tier"], row["model"]].append(row)
+    kept = []
+    for (_, model), group in by_model.items():
+        few = group if model in ALL_VERSIONS else [group[i] for i in sorted({0, len(group) - 1})]
+        suffixes = ALL_VERSIONS.get(model)
+        for row in few:
+            base = f"t{row['tier'].split(':')[-1]}-{model}"
+            files = [f for f in row["files"].split() if suffixes is None or f[len(base) :] in suffixes]
+            if row is not few[-1] and model not in ALL_VERSIONS:
+                files = [f for f in files if f.endswith((".wonly.h5", ".weights.h5"))] or files[:1]
+            kept.append({**row, "files": " ".join(files)})
+    return kept
+
+
+def main(source: Path) -> None:
+    with open(source / "manifest.csv", newline="", encoding="utf-8") as f:
+        rows = chosen(list(csv.DictReader(f)))
+    written, total = [], 0
+    for row in rows:
+        folder = source / row["env"]
+        base = f"t{row['tier'].split(':')[-1]}-{row['model']}"
+        files = row["files"].split()
+        if row["model"] not in LARGER:
+            files = [f for f in files if (folder / f).stat().st_size <= LARGEST_FILE]
+        if not files and row["files"]:
+            continue
+        extra = [f for f in (f"{base}.npz", f"{base}.json") if (folder / f).exists()]
+        extra += [p.name for p in folder.glob(f"{base}_0*.h5")] if "sharded" in base else []
+        for name in dict.fromkeys([*files, *extra]):
+            to = TARGET / row["env"] / name
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / name, to)
+            total += to.stat().st_size
+        written.append({**row, "files": " ".join(files)})
+    with open(TARGET / "manifest.csv", "w", newline="", encoding="utf-8") as f:
+        writer = csv.DictWriter(f, list(written[0]))
+        writer.writeheader()
+        writer.writerows(written)
+    print(f"{len(written)} cases, {total / 1e6:.1f} MB in {TARGET}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
