@@ -63,10 +63,12 @@ class RawFile:
     #: "_layer_checkpoint_dependencies/…"), "/" in place of the "\\" of files written on Windows; in creation order where the
     #: file keeps it, else names in natural order (vars/2 before vars/10)
     store: dict[str, Stored] | None = None
-    #: the `name` attribute of a store's groups, by group path, where the file has them
+    #: a store's `name` attributes, by the path of the group that has them ("layers/dense/vars", "vars"); newer Keras 3 only
     store_names: dict[str, str] = field(default_factory=dict)
     #: (configuration, arrays) of our own .npz, for `npz.restore`
     canonical: tuple[Any, Mapping[str, Stored]] | None = None
+    #: what is in the container and wasn't read (assets of a .keras), for people
+    ignored: tuple[str, ...] = ()
     close: Callable[[], None] = lambda: None
 
     def __enter__(self) -> RawFile:
