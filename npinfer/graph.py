@@ -114,9 +114,36 @@ class Op:
         """The meaning in NumPy. Arrays carry a batch axis in front: (n, *spec.shape); so do results (a tuple for several)."""
         raise NotImplementedError
 
+    def time_inputs(self) -> tuple[int, ...]:
+        """The inputs whose first axis this op walks along as time; streams.py finds a model's time axes from these."""
+        return ()
+
+    def stream(self, *_: Any) -> Streamed | None:
+        """One time step of this op, given the specs of whole inputs (time first); None: it looks across time. See streams.py.
+        Raises ShapeError with a reason where a sentence helps."""
+        return Streamed(self) if self.elementwise or self.any_rank else None
+
 
 def _rebuild(cls: type[Op], fields: dict[str, Any]) -> Op:
     return cls(**fields)
+
+
+class Streamed(NamedTuple):
+    """An op's one-time-step form (streams.py). op: an Op, or a Graph to put in its place.
+
+    inputs: what it reads, in order: numbers of the node's inputs, or -1-k for state k; None: the node's inputs as they are.
+    states, starts, following: for each state its spec, the node's input that gives its first value (None: zeros), and the
+    result of `op` that is its successor. results: the results of `op` that stand for the node's; None: all, in order.
+    timed: for each of the node's results, whether it has a time axis in the whole run; None: all have.
+    """
+
+    op: Any  # Op | Graph
+    inputs: tuple[int, ...] | None = None
+    states: tuple[Spec, ...] = ()
+    starts: tuple[int | None, ...] = ()
+    following: tuple[int, ...] = ()
+    results: tuple[int, ...] | None = None
+    timed: tuple[bool, ...] | None = None
 
 
 class Node(NamedTuple):
