@@ -22,7 +22,24 @@ class Cast(Op):
         return x.astype(self.dtype, copy=False)
 
 
-@layer("Dropout")
+def as_float(call: LayerCall, x: Value) -> Value:
+    """x in the layer's compute dtype: layers with float weights take integers too."""
+    return x if x.spec.dtype == call.dtype else call.emit(Cast(call.dtype), x)
+
+
+@layer(
+    *("Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"),
+    *("ActivityRegularization", "Identity"),
+)
 def nothing(call: LayerCall, x: Value) -> Value:
-    call.take("training")
+    """Nothing at inference: the input itself."""
     return x
+
+
+#: Keras 3's and tf.keras's random augmentation; RandomCrop (crops the centre), RandomHeight and RandomWidth (resize) aren't
+AUGMENTATION = (
+    *("AugMix", "AutoContrast", "CLAHE", "CutMix", "MixUp", "RandAugment", "RandomBrightness", "RandomColorDegeneration"),
+    *("RandomColorJitter", "RandomContrast", "RandomElasticTransform", "RandomErasing", "RandomFlip", "RandomGaussianBlur"),
+    *("RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective", "RandomPosterization", "RandomRotation"),
+    *("RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation", "RandomZoom"),
+)

@@ -124,6 +124,17 @@ class LayerCall:
         return value
 
 
+class NeedsFunction(str):
+    """A sentence of a check that no longer holds when the caller passes a function of this name (functions={name: f})."""
+
+    def __new__(cls, sentence: str, name: str) -> NeedsFunction:
+        made = super().__new__(cls, sentence)
+        made.name = name
+        return made
+
+    name: str
+
+
 LayerFunction = Callable[..., Any]
 Variables = Callable[["Config"], Iterable["str | Variable"]]
 Check = Callable[["Config"], Iterable[str]]
