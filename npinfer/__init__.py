@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npinfer.errors import (
+    BusyError,
     CheckError,
+    ClosedError,
     DtypeError,
     EngineError,
     FormatError,
@@ -24,6 +26,7 @@ from npinfer.errors import (
 )
 
 if TYPE_CHECKING:
+    from npinfer.feeding import predict_file
     from npinfer.loading import from_keras, load
     from npinfer.model import Model
     from npinfer.ops.custom import register_layer
@@ -39,6 +42,7 @@ _LAZY = {
     "Model": "npinfer.model",
     "from_keras": "npinfer.loading",
     "load": "npinfer.loading",
+    "predict_file": "npinfer.feeding",
     "read_weights": "npinfer.readers.weights",
     "register_layer": "npinfer.ops.custom",
     "supported": "npinfer.ops.supported",
@@ -60,7 +64,9 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "BusyError",
     "CheckError",
+    "ClosedError",
     "DtypeError",
     "EngineError",
     "FormatError",
@@ -73,6 +79,7 @@ __all__ = [
     "UnsupportedError",
     "from_keras",
     "load",
+    "predict_file",
     "read_weights",
     "register_layer",
     "supported",

@@ -40,6 +40,14 @@ class EngineError(NpinferError, RuntimeError):
     """The engine that was asked for can't run here or can't run this model."""
 
 
+class BusyError(NpinferError, TimeoutError):
+    """A microbatch had no room, or no result, within the time the caller gave."""
+
+
+class ClosedError(NpinferError, RuntimeError):
+    """A microbatch was closed and takes no more samples."""
+
+
 class CheckError(NpinferError, ValueError):
     """Outputs differ from the ones stored beside the model."""
 

@@ -51,6 +51,9 @@ class Op:
     defaults: ClassVar[dict[str, Any]] = {}
     #: Each output element depends on the input element at the same place only (one input, same shape, same dtype).
     elementwise: ClassVar[bool] = False
+    #: Has fields `kernel`, `bias` (or None) and `activation`, and computes activation(f(x, kernel) + bias), f linear in the
+    #: kernel, entry j of the result's last axis from kernel[..., j] and bias[j] alone: scaling can move into the weights.
+    linear: ClassVar[bool] = False
     #: The meaning doesn't change when samples get further axes in front (TimeDistributed's time axis needs no loop then).
     any_rank: ClassVar[bool] = False
 

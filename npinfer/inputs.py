@@ -93,3 +93,24 @@ def restore(results: Sequence[Any], structure: Any) -> Any:
     if len(structure) == 1 and isinstance(structure[0], int):
         return results[structure[0]]
     return tuple(restore(results, v) for v in structure)
+
+
+def bind_shapes(specs: Sequence[Spec], shape: Any) -> tuple[tuple[int, ...], ...] | None:
+    """bind's `shape` as one tuple an input, checked against the specs."""
+    if shape is None:
+        return None
+    if isinstance(shape, Mapping):
+        unknown = set(shape) - {s.name for s in specs}
+        if unknown:
+            raise ShapeError(f"bind(shape=…): no input called {', '.join(map(repr, sorted(unknown)))}")
+        given = [shape.get(s.name, s.shape) for s in specs]
+    elif len(specs) == 1:
+        given = [shape if isinstance(shape, (tuple, list)) else (shape,)]
+    else:
+        given = list(shape)
+    if len(given) != len(specs):
+        raise ShapeError(f"bind(shape=…): {len(given)} shapes for {len(specs)} inputs")
+    for spec, got in zip(specs, given):
+        if any(n is None for n in got) or not fits(got, spec.shape):
+            raise ShapeError(f"bind(shape=…): input {spec.name!r} takes {show(spec.shape)}, got {tuple(got)}")
+    return tuple(tuple(int(n) for n in got) for got in given)

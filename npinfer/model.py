@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from npinfer import inputs as arrange
-from npinfer.errors import CheckError, EngineError, ShapeError
+from npinfer.checking import compare, random_inputs
+from npinfer.errors import EngineError, ShapeError
 from npinfer.executors import Executor, make_executor
-from npinfer.executors.signature import fits, fix, show
+from npinfer.executors.signature import fix
 from npinfer.executors.steps import zero_states
 from npinfer.graph import Array, Graph, Spec
 from npinfer.passes import optimise
@@ -21,6 +23,7 @@ from npinfer.summary import Layers, html, layer_list, summary
 if TYPE_CHECKING:
     from os import PathLike
 
+    from npinfer.microbatch import MicroBatch
     from npinfer.readers.archive import Archive
 
 
@@ -35,10 +38,11 @@ class Options(NamedTuple):
     functions: Mapping[str, Callable[..., Any]] = {}
 
 
-class Rebind(NamedTuple):
+@dataclass(frozen=True)
+class Rebind:
     """How a bound callable was made, so that pickles, copies and forks make it again."""
 
-    model: Any  # Model
+    model: Model
     options: dict[str, Any]
 
     def __call__(self) -> Any:
@@ -148,11 +152,23 @@ class Model:
         """As Keras's predict: all of x in batches, the outputs joined.
 
         x: what a call takes; also arrays larger than memory (numpy.memmap, h5py or zarr datasets: anything with `shape` and
-        slicing) or an iterator of batches. verbose: "auto" shows a progress bar on a terminal for long work, 0 never, 1 always.
+        slicing), an iterator of batches, or a path (.npy, .npz, .csv, .parquet, a folder of .npy). verbose: "auto" shows a
+        progress bar on a terminal for long work, 0 never, 1 always. `npinfer.predict_file` writes the results to a file instead.
         """
         from npinfer.predict import predict
 
         return predict(self, x, batch_size, verbose)
+
+    def microbatch(
+        self, max_size: int = 10, max_delay_us: float = 200, max_queue: int = 1024, exact: bool = True
+    ) -> MicroBatch:
+        """Let many threads or coroutines submit one sample each, which run together; each gets what model(x) gives it.
+
+        See npinfer.microbatch.MicroBatch: mb(x), mb.submit(x), await mb.acall(x), mb.close().
+        """
+        from npinfer.microbatch import MicroBatch
+
+        return MicroBatch(self, max_size, max_delay_us, max_queue, exact)
 
     def bind(
         self,
@@ -169,33 +185,12 @@ class Model:
         same array each time. stream: one time step a call, the state is kept: step.state, step.reset(), step.fork().
         Raises ShapeError where sizes stay unknown, UnsupportedError where a stream would have to see the future.
         """
-        shapes = self._shapes(shape)
+        shapes = arrange.bind_shapes(self.inputs, shape)
         options = {"batch": batch, "shape": shape, "reuse_output": reuse_output, "stream": stream}
         if batch is not None and (not isinstance(batch, int) or batch < 1):
             raise ShapeError(f"bind(batch={batch!r}): needs a whole number of at least 1")
         executor = self._executor if shapes is None and not stream else self._derived(shapes, stream)
         return executor.bind(batch, reuse_output, Rebind(self, options))
-
-    def _shapes(self, shape: Any) -> tuple[tuple[int, ...], ...] | None:
-        """bind's `shape` as one tuple an input, checked against the specs."""
-        if shape is None:
-            return None
-        specs = self.inputs
-        if isinstance(shape, Mapping):
-            unknown = set(shape) - {s.name for s in specs}
-            if unknown:
-                raise ShapeError(f"bind(shape=…): no input called {', '.join(map(repr, sorted(unknown)))}")
-            given = [shape.get(s.name, s.shape) for s in specs]
-        elif len(specs) == 1:
-            given = [shape if isinstance(shape, (tuple, list)) else (shape,)]
-        else:
-            given = list(shape)
-        if len(given) != len(specs):
-            raise ShapeError(f"bind(shape=…): {len(given)} shapes for {len(specs)} inputs")
-        for spec, got in zip(specs, given):
-            if any(n is None for n in got) or not fits(got, spec.shape):
-                raise ShapeError(f"bind(shape=…): input {spec.name!r} takes {show(spec.shape)}, got {tuple(got)}")
-        return tuple(tuple(int(n) for n in got) for got in given)
 
     def _derived(self, shapes: tuple[tuple[int, ...], ...] | None, stream: bool) -> Executor:
         """An executor for this network with fixed sizes, or for one time step of it; kept, so that it sees weight swaps."""
@@ -294,20 +289,11 @@ class Model:
 
         pairs = None
         if check:
-            x = self._random_inputs(4)
+            x = random_inputs(self.inputs, 4)
             pairs = (x, self._plain(x))
         o = self._options
         meta = {"dtype": o.dtype, "outputs": None if o.outputs is None else list(o.outputs)}
         save(path, self._archive, meta, pairs)
-
-    def _random_inputs(self, rows: int) -> list[Array]:
-        rng = np.random.default_rng(0)
-        arrays = []
-        for spec in self.inputs:
-            shape = (rows, *(8 if n is None else n for n in spec.shape))
-            x = rng.normal(size=shape) if spec.dtype.kind == "f" else rng.integers(0, 2, shape)
-            arrays.append(x.astype(spec.dtype))
-        return arrays
 
     def _plain(self, arrays: Sequence[Array]) -> list[Array]:
         """The outputs for a batch from zero states, whatever this model's states are."""
@@ -320,19 +306,11 @@ class Model:
         Raises CheckError naming the output where it exceeds rtol, or where NaN or infinity stand elsewhere.
         """
         arrays, _ = arrange.batch(arrange.flatten(x, self.inputs, self._structure_in), self.inputs)
-        got = self._plain(arrays)
-        want = list(flatten_outputs(y)) if len(got) > 1 or isinstance(y, Mapping) else [y]
-        if len(want) != len(got):
-            raise CheckError(f"{len(want)} expected outputs given, the model has {len(got)}")
-        worst = 0.0
-        for spec, a, b in zip(self.outputs, got, want):
-            worst = max(worst, _error(spec.name, a, np.asarray(b, a.dtype), rtol))
-        return worst
+        return compare(self.outputs, self._plain(arrays), y, rtol)
 
     def verify(self, arrays: Sequence[Array], expected: Sequence[Array]) -> None:
         """Run the check pairs that a file carries. Raises CheckError where this machine gives other numbers."""
-        for spec, a, b in zip(self.outputs, self._plain(list(arrays)), expected):
-            _error(spec.name, a, b, 1e-5)
+        compare(self.outputs, self._plain(list(arrays)), list(expected), 1e-5)
 
     def _archive_arrays(self) -> Iterable[Array]:
         for variables in self._archive.weights.values():
@@ -344,35 +322,3 @@ class Model:
     def __setstate__(self, state: dict[str, Any]) -> None:
         Model.__init__(self, state["archive"], state["options"])
         self._states = state["states"]
-
-
-def flatten_outputs(y: Any) -> Iterable[Any]:
-    """The arrays of a result, in the order of Model.outputs."""
-    if isinstance(y, Mapping):
-        for value in y.values():
-            yield from flatten_outputs(value)
-    elif isinstance(y, (list, tuple)):
-        for value in y:
-            yield from flatten_outputs(value)
-    else:
-        yield y
-
-
-def _error(name: str, got: Array, want: Array, rtol: float) -> float:
-    if got.shape != want.shape:
-        if got.shape[1:] == want.shape and len(got) == 1:
-            want = want[None]
-        else:
-            raise CheckError(f"output {name!r}: shape {got.shape}, expected {want.shape}")
-    finite = np.isfinite(want)
-    if not np.array_equal(
-        np.where(finite, 0, want), np.where(finite, 0, np.where(np.isfinite(got) & finite, 0, got)), equal_nan=True
-    ):
-        raise CheckError(f"output {name!r}: NaN or infinity where the other has none")
-    if not finite.any():
-        return 0.0
-    scale = max(float(np.abs(want[finite]).max()), 1e-30)
-    error = float(np.abs(got[finite] - want[finite]).max()) / scale
-    if not error <= rtol:
-        raise CheckError(f"output {name!r}: off by {error:.3g} of its scale {scale:.3g}, allowed {rtol:g}")
-    return error

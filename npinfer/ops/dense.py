@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from npinfer.errors import ShapeError
@@ -19,6 +21,7 @@ class Dense(Op):
     kernel: Array
     bias: Array | None = None
     activation: Activation | None = None
+    linear: ClassVar[bool] = True
 
     def infer(self, x: Spec) -> Spec:
         if self.kernel.ndim != 2:

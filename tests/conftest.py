@@ -1,0 +1,53 @@
+"""Shared by all tests: the golden cases, and graphs made at random."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import pytest
+
+GOLDEN = Path(__file__).resolve().parent / "golden"
+ENGINES = ("reference", "numpy", "native")
+
+
+class Case(NamedTuple):
+    """One golden case: a manifest row and where its files are."""
+
+    row: dict[str, str]
+
+    @property
+    def base(self) -> str:
+        return f"t{self.row['tier'].split(':')[-1]}-{self.row['model']}"
+
+    @property
+    def folder(self) -> Path:
+        return GOLDEN / self.row["env"]
+
+    def __str__(self) -> str:
+        return f"{self.row['env']}-{self.base}"
+
+    def files(self) -> list[Path]:
+        return [self.folder / f for f in self.row["files"].split()]
+
+    def io(self) -> tuple[dict[str, Any], Any]:
+        """(meta, arrays) of the case's .npz."""
+        data = np.load(self.folder / f"{self.base}.npz", allow_pickle=False)
+        return json.loads(str(data["meta"])), data
+
+
+def cases() -> list[Case]:
+    with open(GOLDEN / "manifest.csv", newline="", encoding="utf-8") as f:
+        return [Case(row) for row in csv.DictReader(f)]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine in turn; the native one must be there wherever the tests run, so its absence fails."""
+    return str(request.param)

@@ -1,0 +1,100 @@
+"""The structure that newcomers rely on: imports point one way, heavy modules load lazily, files stay small."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "npinfer"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+#: what each part may import of npinfer, directly or inside functions
+ALLOWED = {
+    "errors": set(),
+    "graph": {"errors"},
+    "ops": {"errors", "graph", "ops"},
+    "readers": {"errors", "graph", "ops", "readers", "npz"},
+    "npz": {"errors", "graph", "readers"},
+    "passes": {"errors", "graph", "ops"},
+    "streams": {"errors", "graph", "ops", "passes"},
+    "executors": {"errors", "graph", "ops", "executors"},
+    "export": {"errors", "graph", "ops", "executors", "export"},
+}
+#: third-party modules and the only places that may import them
+ONLY_IN = {
+    "h5py": ["readers/h5.py"],
+    "numba": ["executors/native/"],
+    "llvmlite": ["executors/native/"],
+}
+#: typing-only imports of the readers' plain data by the registry, which lower.py fills
+TYPING_ONLY = {("ops", "readers")}
+
+
+def imports(tree: ast.AST, typing_only: bool = False) -> Iterator[tuple[str, bool]]:
+    """(module, whether only for type checking) of every import of a file."""
+    for node in ast.iter_child_nodes(tree):
+        inside = typing_only or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        if isinstance(node, ast.Import):
+            yield from ((a.name, inside) for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "absolute imports only"
+            if node.module == "npinfer":
+                yield from ((f"npinfer.{a.name}", inside) for a in node.names)
+            else:
+                yield node.module or "", inside
+        else:
+            yield from imports(node, inside)
+
+
+def part(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    own, where = part(path), path.relative_to(PACKAGE).as_posix()
+    for module, typing_only in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        top = module.split(".")[0]
+        if top in ONLY_IN:
+            assert any(where.startswith(p) for p in ONLY_IN[top]), f"{where} imports {module}"
+        if top != "npinfer" or own not in ALLOWED or module == "npinfer":
+            continue
+        target = module.split(".")[1]
+        if typing_only and (own, target) in TYPING_ONLY:
+            continue
+        assert target in ALLOWED[own], f"{where} imports {module}: {own} may import {sorted(ALLOWED[own])}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_files_fit_in_the_mind(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= 330, f"{path.name} has {lines} lines: split it"
+
+
+def test_no_asserts_guard_file_content() -> None:
+    for path in (PACKAGE / "readers").rglob("*.py"):
+        found = [n.lineno for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Assert)]
+        assert not found, f"{path.name}: assert in lines {found}; raise FormatError instead"
+
+
+def fresh(code: str) -> str:
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True, timeout=120)
+    return done.stdout.strip()
+
+
+def test_import_is_light() -> None:
+    heavy = ("h5py", "numba", "llvmlite", "matplotlib", "tqdm", "onnx", "zipfile", "json", "tensorflow", "scipy")
+    loaded = fresh("import numpy, sys; before = set(sys.modules); import npinfer; print(*(set(sys.modules) - before))").split()
+    assert not {m.split(".")[0] for m in loaded} & set(heavy)
+    assert len([m for m in loaded if m.startswith("npinfer")]) <= 3
+
+
+def test_public_names_exist() -> None:
+    assert fresh("import npinfer; print(all(getattr(npinfer, n) is not None for n in npinfer.__all__))") == "True"
