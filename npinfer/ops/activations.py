@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import inf, pi, sqrt
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from npinfer.errors import DtypeError
 from npinfer.graph import Array, Op, Spec
 from npinfer.ops import special
-from npinfer.ops.registry import Config, LayerCall, NeedsFunction, Value, layer, operation
+from npinfer.ops.registry import LayerCall, NeedsFunction, Value, Variable, below, layer, operation
+
+if TYPE_CHECKING:
+    from npinfer.readers.archive import Config
 
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772  # of Klambauer et al. 2017, to double precision
 
@@ -187,15 +190,21 @@ def check_activation(config: Config, *keys: str) -> Iterator[str]:
             yield problem
 
 
+def activation_variables(config: Config, key: str = "activation") -> list[Variable]:
+    """The weights of a layer used as an activation (PReLU), as the layer that holds it lists them after its own."""
+    entry = config.get(key)
+    return [] if _named(entry) is not None or not hasattr(entry, "class_name") else below(key, entry)
+
+
 def activation_op(call: LayerCall, entry: Any, rank: int = 1) -> Op | None:
     """The op of a config entry for samples of `rank` axes, to be held by another op; None: linear.
 
     Layers with weights (PReLU as an activation) have no such form and are refused."""
     named = _named(entry)
     if named is not None and named[0] in call.builder.functions and named[0] not in NAMED:
-        from npinfer.ops.wrappers import PythonFunction
+        from npinfer.ops.functions import FunctionActivation
 
-        return PythonFunction(call.builder.functions[named[0]])
+        return FunctionActivation(call.builder.functions[named[0]])
     problem = _problem(entry)
     if problem or named is None:
         call.refuse(problem or f"the layer {entry.class_name} as an activation inside another layer's arithmetic")

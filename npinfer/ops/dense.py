@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Op, Spec
-from npinfer.ops.activations import Activation, activate
-from npinfer.ops.registry import LayerCall, Value, layer
+from npinfer.ops.activations import Activation, activate, activation_variables, check_activation
+from npinfer.ops.cast import as_float
+from npinfer.ops.registry import LayerCall, Value, Variable, layer
+
+if TYPE_CHECKING:
+    from npinfer.readers.archive import Config
 
 
 class Dense(Op):
@@ -22,6 +27,7 @@ class Dense(Op):
     bias: Array | None = None
     activation: Activation | None = None
     linear: ClassVar[bool] = True
+    any_rank: ClassVar[bool] = True
 
     def infer(self, x: Spec) -> Spec:
         if self.kernel.ndim != 2:
@@ -42,12 +48,40 @@ class Dense(Op):
         return y if self.activation is None else self.activation(y)
 
 
-def _variables(config: object) -> list[str]:
-    assert hasattr(config, "get")
-    return ["kernel", "bias"] if config.get("use_bias", True) else ["kernel"]
+def merged(call: LayerCall, name: str, a: str, b: str) -> Array:
+    """A weight with its low-rank update name + (lora_alpha / lora_rank)·a·b, where the file keeps the update apart."""
+    w = call.weights[name]
+    if a not in call.weights or b not in call.weights:
+        return w
+    rank = call.config.get("lora_rank") or call.weights[b].shape[0]
+    factor = (call.config.get("lora_alpha") or rank) / rank
+    return (w + factor * np.matmul(call.weights[a], call.weights[b])).astype(w.dtype, copy=False)
 
 
-@layer("Dense", variables=_variables)
+def kernel_and_bias(config: Config) -> Iterator[Variable]:
+    """kernel, bias and, with lora_rank, the update, which makes the kernel non-trainable. Keras leaves the update out of .keras
+    and .weights.h5 files, having added it to the kernel."""
+    lora = bool(config.get("lora_rank"))
+    yield Variable("kernel", trainable=not lora)
+    if config.get("use_bias", True):
+        yield Variable("bias")
+    if lora:
+        yield from (Variable(n, optional=True) for n in ("lora_kernel_a", "lora_kernel_b"))
+
+
+def _variables(config: Config) -> Iterator[Variable]:
+    yield from kernel_and_bias(config)
+    yield from activation_variables(config)
+
+
+def _input_shape(config: Config, weights: Mapping[str, Array]) -> tuple[int | None, ...] | None:
+    kernel = weights.get("kernel")
+    return None if kernel is None else kernel.shape[:1]
+
+
+@layer("Dense", variables=_variables, check=check_activation, input_shape=_input_shape)
 def dense(call: LayerCall, x: Value) -> Value:
-    y = call.emit(Dense(call.weights["kernel"], call.weights.get("bias")), x)
+    """Over the last axis of inputs of any rank; lora."""
+    kernel = merged(call, "kernel", "lora_kernel_a", "lora_kernel_b")
+    y = call.emit(Dense(kernel, call.weights.get("bias")), as_float(call, x))
     return activate(call, call.config.get("activation"), y)

@@ -1,45 +1,40 @@
-"""Layers that do nothing at inference, and the dtype cast."""
+"""Layers that do nothing at inference."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from npinfer.graph import Array, Op, Spec
+from npinfer.ops.cast import Cast, as_float
 from npinfer.ops.registry import LayerCall, Value, layer
 
-
-class Cast(Op):
-    """Convert to another dtype as Keras's autocast does (float to integer truncates)."""
-
-    dtype: np.dtype[Any]
-
-    def infer(self, x: Spec) -> Spec:
-        return Spec(x.shape, self.dtype)
-
-    def __call__(self, x: Array) -> Array:
-        return x.astype(self.dtype, copy=False)
-
-
-def as_float(call: LayerCall, x: Value) -> Value:
-    """x in the layer's compute dtype: layers with float weights take integers too."""
-    return x if x.spec.dtype == call.dtype else call.emit(Cast(call.dtype), x)
+__all__ = ["Cast"]
 
 
 @layer(
     *("Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"),
-    *("ActivityRegularization", "Identity"),
+    *("ActivityRegularization", "Identity", "AddLoss", "AddMetric"),
 )
 def nothing(call: LayerCall, x: Value) -> Value:
     """Nothing at inference: the input itself."""
     return x
 
 
-#: Keras 3's and tf.keras's random augmentation; RandomCrop (crops the centre), RandomHeight and RandomWidth (resize) aren't
-AUGMENTATION = (
-    *("AugMix", "AutoContrast", "CLAHE", "CutMix", "MixUp", "RandAugment", "RandomBrightness", "RandomColorDegeneration"),
+# AutoContrast and CLAHE are active at inference as well, so they aren't here
+@layer(
+    *("AugMix", "CutMix", "Equalization", "MixUp", "RandAugment", "RandomBrightness", "RandomColorDegeneration"),
     *("RandomColorJitter", "RandomContrast", "RandomElasticTransform", "RandomErasing", "RandomFlip", "RandomGaussianBlur"),
-    *("RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective", "RandomPosterization", "RandomRotation"),
-    *("RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation", "RandomZoom"),
+    *("RandomGrayscale", "RandomHeight", "RandomHue", "RandomInvert", "RandomPerspective", "RandomPosterization"),
+    *("RandomRotation", "RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation", "RandomWidth", "RandomZoom"),
+    "Solarization",
 )
+def augmentation(call: LayerCall, x: Value) -> Value:
+    """Random augmentation is for training: at inference the images pass as floats."""
+    return as_float(call, x)
+
+
+@layer("RandomCrop")
+def random_crop(call: LayerCall, x: Value) -> Value:
+    """Where the images have the crop's size already."""
+    wanted = (call.config.get("height"), call.config.get("width"))
+    spatial = x.shape[-2:] if call.config.get("data_format") == "channels_first" else x.shape[-3:-1]
+    if tuple(spatial) != wanted:
+        call.refuse(f"cropping images of {list(spatial)} to {list(wanted)}")
+    return as_float(call, x)
