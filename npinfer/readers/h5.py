@@ -221,9 +221,9 @@ class Group:
                 self.file.source.budget.charge_text(
                     string_bytes(self.file.read_at, address, name.encode(), count, where), where
                 )
-                values = np.empty(space.get_simple_extent_dims(), object)
-                attribute.read(values, mtype=kind)
-                return [v if isinstance(v, bytes) else b"" for v in values.ravel()]
+                values = np.empty(space.get_simple_extent_dims(), kind.dtype)
+                attribute.read(values, mtype=h5t.py_create(kind.dtype))
+                return [v.encode() if isinstance(v, str) else bytes(v or b"") for v in values.ravel()]
             size = count * kind.get_size()
             self.file.source.budget.charge_text(size, where)
             if size > self.file.source.size:

@@ -19,9 +19,10 @@ EXPECTED = re.compile(
 METADATA_BYTES = 1 << 20
 
 
-def read_keras(source: Source) -> RawFile:
-    """A RawFile of a .keras zip. The weights are read from memory: nothing is written to disk. It owns the source."""
-    archive = Zip(source, lambda name: EXPECTED.fullmatch(name) is not None, ".keras files")
+def read_keras(archive: Zip) -> RawFile:
+    """A RawFile of a .keras zip. The weights are read from memory: nothing is written to disk. It owns the zip's source."""
+    source = archive.source
+    archive.only(lambda name: EXPECTED.fullmatch(name) is not None, "a .keras file")
     where = source.name
     config = architecture(archive.read(CONFIG, source.limits.json_bytes), source, f"{where}: {CONFIG}")
     version = _version(archive) if METADATA in archive else None

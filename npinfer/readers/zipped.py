@@ -1,4 +1,4 @@
-"""Zip archives (.keras, .npz), read as if written by an enemy: the directory is checked as a whole before any member is opened."""
+"""Zip archives (.keras, .npz), read as if written by an enemy: the whole directory is checked before any member is opened."""
 
 from __future__ import annotations
 
@@ -21,12 +21,8 @@ ENCRYPTED, METHODS = 0x1, (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 class Zip:
     """An open zip whose members' names, kinds and sizes are in order. `names` are all of them, in the archive's order."""
 
-    def __init__(self, source: Source, expected: Callable[[str], bool], what: str) -> None:
-        """expected(name) says whether a member may be there; `what` names the format in messages.
-
-        Raises FormatError for names that lead out of the archive, repeated or unexpected names, encryption and unknown methods;
-        LimitError for too many members.
-        """
+    def __init__(self, source: Source) -> None:
+        """Raises FormatError for names that lead out of the archive or are there twice, LimitError for too many members."""
         self.source = source
         where = source.name
         self._check_directory()
@@ -41,10 +37,14 @@ class Zip:
             if name in self.members:
                 raise FormatError(f"{where}: member {name!r} is there twice; save the file again")
             if name.startswith("/") or ".." in name.replace("\\", "/").split("/") or ":" in name.split("/")[0]:
-                raise FormatError(f"{where}: member {name!r} leads out of the archive; {what} never hold such names")
-            if not expected(name):
-                raise FormatError(f"{where}: member {name!r} is not one of {what}; save the file again, or take it out")
+                raise FormatError(f"{where}: member {name!r} leads out of the archive; save the file again")
             self.members[name] = member
+
+    def only(self, expected: Callable[[str], bool], what: str) -> None:
+        """Raises FormatError for the first member that mustn't be there."""
+        odd = next((name for name in self.members if not expected(name)), None)
+        if odd is not None:
+            raise FormatError(f"{self.source.name}: member {odd!r} has no place in {what}; take it out, or save the file again")
 
     def __contains__(self, name: str) -> bool:
         return name in self.members
@@ -53,17 +53,17 @@ class Zip:
     def names(self) -> tuple[str, ...]:
         return tuple(self.members)
 
+    def peek(self, name: str, count: int) -> bytes:
+        """Up to `count` bytes of a member's beginning."""
+        member = self._member(name)
+        with reading(f"{self.source.name}: {name}"), self.zip.open(member) as stream:
+            return stream.read(count)
+
     def read(self, name: str, limit: int | None = None) -> bytes:
         """A member's bytes, at most `limit` of them. Raises LimitError for members that unpack to more than the file explains,
         FormatError for damaged ones (their checksum is verified)."""
         where = f"{self.source.name}: {name}"
-        member = self.members.get(name)
-        if member is None:
-            found = ", ".join(list(self.members)[:10]) or "nothing"
-            raise FormatError(f"{self.source.name}: no member {name!r}; found: {found}; save the model again")
-        if member.flag_bits & ENCRYPTED or member.compress_type not in METHODS:
-            how = "encrypted" if member.flag_bits & ENCRYPTED else f"packed by method {member.compress_type}"
-            raise FormatError(f"{where}: {how}; needed are stored or deflated members without a password")
+        member = self._member(name)
         if limit is not None and member.file_size > limit:
             raise LimitError(f"{where}: {member.file_size:,} bytes; at most {limit:,}")
         if member.compress_type == zipfile.ZIP_STORED and member.file_size > self.source.size:
@@ -74,6 +74,17 @@ class Zip:
         if len(data) != member.file_size:
             raise FormatError(f"{where}: {len(data):,} bytes where the directory says {member.file_size:,}")
         return data
+
+    def _member(self, name: str) -> zipfile.ZipInfo:
+        where = f"{self.source.name}: {name}"
+        member = self.members.get(name)
+        if member is None:
+            found = ", ".join(list(self.members)[:10]) or "nothing"
+            raise FormatError(f"{self.source.name}: no member {name!r}; found: {found}; save the model again")
+        if member.flag_bits & ENCRYPTED or member.compress_type not in METHODS:
+            how = "encrypted" if member.flag_bits & ENCRYPTED else f"packed by method {member.compress_type}"
+            raise FormatError(f"{where}: {how}; needed are stored or deflated members without a password")
+        return member
 
     def _check_directory(self) -> None:
         """Look at the size of the directory before zipfile makes an object of each entry."""
