@@ -48,10 +48,8 @@ def named(raw: RawFile) -> list[Named]:
     if raw.canonical is not None:
         from npinfer.npz import restore
 
-        archive = restore(raw).archive
-        return [
-            ("/".join(path), name, _kept(array)) for path, found in archive.weights.items() for name, array in found.items()
-        ]
+        weights = restore(raw).archive.weights
+        return [("/".join(path), name, stored(array)) for path, found in weights.items() for name, array in found.items()]
     if raw.store is not None:
         return list(_of_store(raw.store, raw.store_names))
     found = [w for layer, weights in raw.legacy or [] for w in _of_layer(layer, weights)]
