@@ -7,24 +7,21 @@ before its bytes; what the HDF5 library raises comes out as FormatError. Nothing
 from __future__ import annotations
 
 import math
-import re
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t, h5z
+from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t
 
-from npinfer.errors import FormatError, LimitError
+from npinfer.errors import FormatError
 from npinfer.graph import Array
 from npinfer.readers.h5_attributes import string_bytes
+from npinfer.readers.h5_checks import Storage, check_filters, check_inflated, check_storage, natural
 from npinfer.readers.limits import reading
 from npinfer.readers.raw import Stored
 from npinfer.readers.source import Source
 
-FILTERS = {h5z.FILTER_DEFLATE: "gzip", h5z.FILTER_SHUFFLE: "shuffle", h5z.FILTER_FLETCHER32: "fletcher32", 32000: "lzf"}
-COMPRESSORS = ("gzip", "lzf")
 LAYOUTS = (h5d.COMPACT, h5d.CONTIGUOUS, h5d.CHUNKED)
 NUMBERS = {  # kind → sizes of an item
     "b": (1,),
@@ -42,8 +39,6 @@ TYPE_NAMES = {
     h5t.TIME: "times",
     h5t.BITFIELD: "bit fields",
 }
-MAX_CHUNKS = 100_000  # of one dataset
-MAX_LZF_CHUNK = 1 << 20  # bytes; h5py's own chunks are smaller
 MAX_HOPS = 16  # soft links on one path
 ONE_FILE = "save the model again, in one file"
 
@@ -58,6 +53,8 @@ class File:
         with reading(self.where):
             # A file on disk is opened by its path: the library's own driver is the one it is tested with.
             self.id = h5py.File(source.path, "r").id if source.path else h5f.open_file_image(source.all())
+            if not self.id.valid:
+                raise FormatError(f"{self.where}: damaged or cut off HDF5; save the model again, or copy the file again")
             plist = self.id.get_create_plist()
             self.base = int(plist.get_userblock())
             if plist.get_sizes() != (8, 8):
@@ -89,13 +86,6 @@ class Group:
             raise FormatError(f"{where}: an absolute name; names must stay below their group")
         found = self._walk([p for p in path.split("/") if p], where, MAX_HOPS)
         return None if found is None else self._wrap(found, f"{self.path}/{path}" if self.path else path)
-
-    def children(self) -> Iterator[tuple[str, Group | Stored]]:
-        """(name, member), in natural order of the names: vars/2 before vars/10."""
-        for name in self.names():
-            found = self.find(name) if name else None
-            if found is not None:
-                yield name, found
 
     def names(self) -> list[str]:
         """The names of all members, in natural order."""
@@ -247,34 +237,31 @@ def dataset(file: File, id_: Any, where: str) -> Stored:
         raise FormatError(f"{where}: a virtual dataset: the data is in other files; {ONE_FILE}")
     if plist.get_external_count():
         raise FormatError(f"{where}: external storage: the data is in another file; {ONE_FILE}")
-    filters = _filters(plist, where)
+    filters = check_filters(((f[0], f[3]) for f in map(plist.get_filter, range(plist.get_nfilters()))), where)
     dtype, memory = _dtype(id_.get_type(), where)
     space = id_.get_space()
     if space.get_simple_extent_type() == h5s.NULL:
         raise FormatError(f"{where}: a dataset without data")
     shape = tuple(int(n) for n in space.get_simple_extent_dims())
-    chunk = _check_storage(file, id_, plist, layout, filters, shape, where)
+    chunked = layout == h5d.CHUNKED
+    storage = Storage(
+        shape,
+        id_.get_type().get_size(),
+        int(id_.get_storage_size()),
+        id_.get_offset() if layout == h5d.CONTIGUOUS else None,
+        plist.get_chunk() if chunked else None,
+        id_.get_num_chunks() if chunked else 0,
+        filters,
+    )
+    file.stored_bytes += storage.allocated
+    if file.stored_bytes > file.source.size:
+        raise FormatError(f"{where}: arrays overlap: they claim {file.stored_bytes:,} bytes of a file of {file.source.size:,}")
+    check_storage(storage, file.source.size, file.source.budget, where)
     address = int(h5o.get_info(id_).addr)
     if address in file.seen:
         raise FormatError(f"{where}: the same dataset as {file.seen[address]}; each array must have one name")
     file.seen[address] = where.removeprefix(f"{file.where}: ")
-    return Stored(shape, dtype, where, _loader(id_, shape, memory, chunk, where))
-
-
-def _filters(plist: Any, where: str) -> list[str]:
-    """The names of a dataset's filters. Refused are unknown ones (the library would look for a plug-in to load), and a
-    compressed stream that anything but a checksum follows: nothing then bounds what it unpacks to."""
-    names = []
-    for k in range(plist.get_nfilters()):
-        number, _, _, label = plist.get_filter(k)
-        names.append(FILTERS.get(number) or label.decode("utf-8", "replace") or str(number))
-    last = [n for n in names if n != "fletcher32"][-1:]
-    odd = [n for n in names if n not in FILTERS.values() or names.count(n) > 1 or (n in COMPRESSORS and [n] != last)]
-    if odd:
-        raise FormatError(
-            f"{where}: filters {' + '.join(names)}; known is shuffle + gzip or lzf; remove them: h5repack -f NONE"
-        )
-    return names
+    return Stored(shape, dtype, where, _loader(id_, storage, memory, where))
 
 
 def _dtype(kind: Any, where: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
@@ -284,57 +271,19 @@ def _dtype(kind: Any, where: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
     dtype = kind.dtype
     if dtype.itemsize not in NUMBERS.get(dtype.kind, ()) or dtype.subdtype is not None:
         what = TYPE_NAMES.get(kind.get_class(), str(dtype))
-        raise FormatError(f"{where}: holds {what} ({dtype}); weights are numbers of 16 to 64 bits")
+        raise FormatError(f"{where}: holds {what} ({dtype}); weights are plain numbers")
     native = dtype.newbyteorder("=")
     return native, native
 
 
-def _check_storage(
-    file: File, id_: Any, plist: Any, layout: int, filters: list[str], shape: tuple[int, ...], where: str
-) -> int:
-    """Hold the declared size against what the file allocates, and charge the budget. The bytes of a gzip chunk, or 0."""
-    size = id_.get_type().get_size()
-    declared, allocated = math.prod(shape) * size, int(id_.get_storage_size())
-    file.stored_bytes += allocated
-    if file.stored_bytes > file.source.size:
-        raise FormatError(
-            f"{where}: its arrays overlap: they claim {file.stored_bytes:,} bytes of a file of {file.source.size:,}"
-        )
-    chunk = 0
-    if layout == h5d.CHUNKED:
-        sizes = plist.get_chunk()
-        chunk, count = math.prod(sizes) * size, math.prod(-(-n // c) for n, c in zip(shape, sizes))
-        file.source.budget.charge(max(declared, chunk * count), where)
-        if count > MAX_CHUNKS:
-            raise LimitError(f"{where}: {count:,} chunks; at most {MAX_CHUNKS:,}; h5repack -l CONTI puts them together")
-        there = id_.get_num_chunks()
-        if there != count:
-            raise FormatError(
-                f"{where}: {there:,} of {count:,} chunks are stored; the array is incomplete; save the model again"
-            )
-        names = [plist.get_filter(k)[0] for k in range(plist.get_nfilters())]
-        if 32000 in names and chunk > MAX_LZF_CHUNK:
-            raise LimitError(f"{where}: lzf chunks of {chunk:,} bytes; at most {MAX_LZF_CHUNK:,}")
-        return chunk if "gzip" in filters else 0
-    file.source.budget.charge(declared, where)
-    if allocated < declared:
-        raise FormatError(
-            f"{where}: shape {list(shape)} needs {declared:,} bytes, the file holds {allocated:,} of them; save the model again"
-        )
-    offset = id_.get_offset()
-    if layout == h5d.CONTIGUOUS and declared and not 0 <= (offset or -1) <= file.source.size - declared:
-        raise FormatError(f"{where}: its bytes lie outside the file, which was cut off; copy it again")
-    return 0
-
-
-def _loader(id_: Any, shape: tuple[int, ...], memory: np.dtype[Any], chunk: int, where: str) -> Callable[[], Array]:
+def _loader(id_: Any, storage: Storage, memory: np.dtype[Any], where: str) -> Callable[[], Array]:
     def load() -> Array:
         with reading(where):
             if not id_.valid:
                 raise FormatError(f"{where}: the file was closed before the array was read")
-            if chunk:
-                _check_inflated(id_, chunk, where)
-            values = np.empty(shape, memory)
+            if storage.chunk is not None and "gzip" in storage.filters:
+                _check_chunks(id_, math.prod(storage.chunk) * storage.itemsize, storage.filters.index("gzip"), where)
+            values = np.empty(storage.shape, memory)
             if values.size:
                 id_.read(h5s.ALL, h5s.ALL, values, id_.get_type() if memory.kind == "V" else None)
             if memory.kind == "V":
@@ -344,19 +293,9 @@ def _loader(id_: Any, shape: tuple[int, ...], memory: np.dtype[Any], chunk: int,
     return load
 
 
-def _check_inflated(id_: Any, chunk: int, where: str) -> None:
-    """Refuse gzip streams longer than their chunk: the library inflates them to whatever length they have."""
-    plist = id_.get_create_plist()
-    place = [plist.get_filter(k)[0] for k in range(plist.get_nfilters())].index(h5z.FILTER_DEFLATE)
+def _check_chunks(id_: Any, size: int, place: int, where: str) -> None:
+    """Look at each gzip chunk before the library does. A chunk's mask says which filters (by their place) it went without."""
     for k in range(id_.get_num_chunks()):
         mask, data = id_.read_direct_chunk(id_.get_chunk_info(k).chunk_offset)
         if not mask >> place & 1:
-            inflate = zlib.decompressobj()
-            inflate.decompress(data, chunk + 64)  # 64: room for a checksum below
-            if not inflate.eof:
-                raise FormatError(f"{where}: a compressed chunk doesn't end after its {chunk:,} bytes")
-
-
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """A sort key: digits compare as numbers."""
-    return [(0, int(s), "") if s.isdecimal() and len(s) < 20 else (1, 0, s) for s in re.split(r"(\d+)", name) if s]
+            check_inflated(data, size, where)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from npinfer.errors import FormatError, LimitError
-from npinfer.readers.h5 import File, Group, natural
+from npinfer.readers.h5 import File, Group
+from npinfer.readers.h5_checks import natural
 from npinfer.readers.limits import parse_json
 from npinfer.readers.raw import Legacy, RawFile, Stored
 from npinfer.readers.source import Source
