@@ -1,0 +1,298 @@
+"""Arrays of a file → weights by layer and variable. Old-layout files here; Keras 3's stores in stores.py.
+
+Keras's own order comes first, names check it and decide where the order can't. Whatever is left over, missing, of a wrong shape
+or kind is an error that names it; all of a file's are reported together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from npinfer.errors import DtypeError, FormatError, ShapeError
+from npinfer.graph import Array
+from npinfer.readers import declared, parts, storage
+from npinfer.readers.archive import Layer, Model, Path, Version
+from npinfer.readers.parts import Part, Unit
+from npinfer.readers.raw import Legacy, RawFile, Stored
+
+Weights = dict[Path, dict[str, Array]]
+Named = tuple[str, Stored]
+
+#: how files call variables, where not by Keras 3's names
+KINDS = {
+    "W": "kernel",
+    "b": "bias",
+    "U": "recurrent_kernel",
+    "alphas": "alpha",
+    "betas": "beta",
+    "running_mean": "moving_mean",
+    "running_std": "moving_variance",
+    "running_variance": "moving_variance",
+    "embeddings": "kernel",
+    "depthwise_kernel": "kernel",
+    "depthwise_weights": "kernel",
+    "_kernel": "kernel",
+    "u": "vector_u",
+    "sn_u": "vector_u",
+    "W_carry": "carry_kernel",
+    "b_carry": "carry_bias",
+    "kernel_carry": "carry_kernel",
+    "bias_carry": "carry_bias",
+    "kernel_t": "carry_kernel",
+}
+_SHORT = "W|b|U|[WUb]_[ifcozrh]|[Wb]_carry|alphas|betas|gamma|beta|running_mean|running_std|t_left|a_left|t_right|a_right"
+_OLD = re.compile(rf"^(?P<layer>.+)_(?P<kind>{_SHORT}|depthwise_kernel|pointwise_kernel)$")
+_PARAMETER = re.compile(r"^param_\d+$")
+
+
+def kind(name: str) -> str | None:
+    """The variable that a weight's name in a file means: "a/dense_4/kernel:0" and "dense_1_W" are a kernel; None where the
+    name doesn't tell."""
+    last = bare(name).rpartition("/")[2]
+    if _PARAMETER.match(last):
+        return None
+    old = _OLD.match(last) if "/" not in bare(name) else None
+    return canonical(old["kind"] if old else last)
+
+
+def canonical(base: str) -> str:
+    return KINDS.get(base, base)
+
+
+def bare(name: str) -> str:
+    return re.sub(r":\d+$", "", name)
+
+
+def old_names(legacy: Legacy) -> bool:
+    """Whether weights are called as Keras 1 calls them (dense_1_W)."""
+    names = [bare(n) for _, held in legacy for n, _ in held]
+    return bool(names) and all("/" not in n for n in names) and any(_OLD.match(n) or _PARAMETER.match(n) for n in names)
+
+
+def storage_version(raw: RawFile, version: Version) -> Version:
+    """The Keras that laid out a file's arrays. Keras 1 names no backend, but on Theano its weights' names lack ":0"."""
+    from npinfer.readers import versions
+
+    found = versions.parse(raw.keras_version, raw.backend) if raw.keras_version else version
+    if raw.legacy is not None and (raw.nb_layers or old_names(raw.legacy)):
+        found = found if found.major == 1 else Version(1)
+        if raw.backend is None:
+            names = [n for _, held in raw.legacy for n, _ in held]
+            theano = raw.nb_layers or not any(n.endswith(":0") for n in names)
+            found = found._replace(backend="theano" if theano else "tensorflow")
+    return found._replace(backend=raw.backend) if raw.backend else found
+
+
+def legacy(raw: RawFile, model: Model, version: Version) -> Weights:
+    """The weights of an old-layout file, by the order of its layers. version: the one that laid out the arrays.
+
+    Raises FormatError for shortages, leftovers and contradicting names, ShapeError and DtypeError for arrays that don't fit.
+    """
+    assert raw.legacy is not None
+    if raw.top_level:
+        names = ", ".join(n for n, _ in raw.top_level)
+        raise FormatError(f"{raw.source}: the model itself owns weights ({names}): a subclass, whose code the file doesn't hold")
+    loose: Weights = {}
+    groups = [(name, held) for name, held in raw.legacy if held]
+    wanted: list[tuple[Layer, list[Part]]] = []
+    for layer in model.layers:
+        needed = parts.group(layer, (layer.name,), version)
+        if needed:
+            wanted.append((layer, needed))
+        elif any(name == layer.name for name, _ in groups) and parts.unknown(layer):
+            name, held = next(g for g in groups if g[0] == layer.name)
+            groups.remove((name, held))
+            loose[layer.name,] = _own_names(held, layer.name)
+    if len(groups) != len(wanted):
+        wanted = _without_optional(wanted, groups)
+    _check_groups(raw, model, groups, wanted)
+    found: dict[int, tuple[Part, Stored]] = {}
+    for (_, held), (layer, needed) in zip(groups, wanted):
+        for part, stored in _matched(raw.source, layer, needed, held, loose):
+            found[len(found)] = (part, stored)
+    return {**realise(raw.source, list(found.values())), **loose}
+
+
+def _without_optional(wanted: list[tuple[Layer, list[Part]]], groups: Sequence[tuple[str, object]]) -> list[tuple[Layer, list[Part]]]:
+    names = {n for n, _ in groups}
+    return [(k, p) for k, p in wanted if k.name in names or not all(x.optional for x in p)]
+
+
+def _check_groups(
+    raw: RawFile, model: Model, groups: Sequence[tuple[str, list[Named]]], wanted: Sequence[tuple[Layer, list[Part]]]
+) -> None:
+    have, need = [n for n, _ in groups], [k.name for k, _ in wanted]
+    if not have and need:
+        raise FormatError(
+            f"{raw.source}: holds an architecture but no weights ({len(need)} layers need some: {_some(need)}); the model was "
+            "saved before it was built: build or call it in Keras, then save it again"
+        )
+    if len(have) != len(need):
+        odd = [k.name for k in model.layers if parts.unknown(k) or k.model is not None]
+        hint = f"; layers that may own more: {_some(odd)}" if odd else ""
+        raise FormatError(
+            f"{raw.source}: the file has weights for {len(have)} layers ({_some(have)}), the architecture needs them for "
+            f"{len(need)} ({_some(need)}){hint}"
+        )
+    if not raw.nb_layers and have != need and sorted(have) == sorted(need):
+        raise FormatError(
+            f"{raw.source}: the weights' layers are in another order ({_some(have)}) than the architecture's ({_some(need)}); "
+            "names and order contradict each other, so the weights can't be told apart"
+        )
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _matched(
+    source: str, layer: Layer, needed: list[Part], held: list[Named], loose: Weights
+) -> Iterable[tuple[Part, Stored]]:
+    """The parts of one group with their arrays."""
+    named = _by_name(needed, held)
+    if named is not None:
+        return named
+    kinds = [kind(n) for n, _ in held]
+    if len(held) < len(needed):
+        needed = [p for p in needed if not p.optional or canonical(p.base) in kinds]
+    if len(held) > len(needed) and _has_unknown(layer):
+        known, rest = _split_unknown(needed, held)
+        if known is not None:
+            loose[layer.name,] = _own_names(rest, layer.name)
+            return known
+    if len(held) != len(needed):
+        raise FormatError(
+            f"{source}: layer {layer.name!r} ({layer.class_name}) needs {len(needed)} arrays "
+            f"({_some([p.name for p in needed])}), the file has {len(held)} ({_some([n for n, _ in held])})"
+        )
+    for part, k, (name, _) in zip(needed, kinds, held):
+        if k is not None and k != canonical(part.base) and _tells(k, needed):
+            raise FormatError(
+                f"{source}: layer {layer.name!r}: the array {name!r} stands where {part.name} is needed; names and order "
+                "contradict each other"
+            )
+    return [(p, s) for p, (_, s) in zip(needed, held)]
+
+
+def _tells(k: str, needed: Sequence[Part]) -> bool:
+    """Whether a kind is one of those that the layer has: Keras lets users and sublayers name variables as they like."""
+    return any(canonical(p.base) == k for p in needed)
+
+
+def _by_name(needed: Sequence[Part], held: Sequence[Named]) -> list[tuple[Part, Stored]] | None:
+    """The match by names, where each part has exactly one candidate and all arrays are used; else None."""
+    places: dict[tuple[str, str | None], list[int]] = {}
+    for k, (name, _) in enumerate(held):
+        for token in _tokens(name):
+            places.setdefault((token, kind(name)), []).append(k)
+    alone = len({p.unit.path for p in needed}) == 1 and len({p.unit.prefix for p in needed}) == 1
+    used: list[int] = []
+    for part in needed:
+        k = canonical(part.base)
+        if alone:
+            found = [i for i, (n, _) in enumerate(held) if kind(n) == k]
+        elif part.unit.prefix:
+            return None
+        else:
+            found = places.get((part.unit.path[-1], k), [])
+        if len(found) != 1:
+            if part.optional and not found:
+                used.append(-1)
+                continue
+            return None
+        used.append(found[0])
+    real = [i for i in used if i >= 0]
+    if sorted(real) != list(range(len(held))):
+        return None
+    return [(p, held[i][1]) for p, i in zip(needed, used) if i >= 0]
+
+
+def _tokens(name: str) -> set[str]:
+    """The layer names that a weight's name may hold: the components of its path, or what stands before _W."""
+    path = bare(name)
+    old = _OLD.match(path) if "/" not in path else None
+    return {old["layer"]} if old else set(path.split("/")[:-1])
+
+
+def _has_unknown(layer: Layer) -> bool:
+    if layer.model is None:
+        return parts.unknown(layer)
+    return any(_has_unknown(k) for k in layer.model.layers)
+
+
+def _split_unknown(needed: Sequence[Part], held: Sequence[Named]) -> tuple[list[tuple[Part, Stored]] | None, list[Named]]:
+    """The known layers' arrays of a group by name, and the rest."""
+    names = {p.unit.path[-1] for p in needed}
+    mine = [n for n in held if _tokens(n[0]) & names]
+    matched = _by_name(needed, mine) if needed else []
+    return matched, [n for n in held if n not in mine]
+
+
+def _own_names(held: Iterable[Named], layer: str) -> dict[str, Array]:
+    """The arrays of a layer that nothing is known of, under the names that follow its own."""
+    made: dict[str, Array] = {}
+    for name, stored in held:
+        path = bare(name)
+        steps = path.split("/")
+        short = "/".join(steps[steps.index(layer) + 1 :]) if layer in steps[:-1] else steps[-1]
+        key = short
+        while key in made:
+            key += "_1"
+        made[key] = stored.read()
+    return made
+
+
+def realise(source: str, found: Sequence[tuple[Part, Stored]]) -> Weights:
+    """Check all arrays against their layers' configs, then read them and bring them into Keras 3's form."""
+    units: dict[int, tuple[Unit, dict[str, Stored]]] = {}
+    for part, stored in found:
+        units.setdefault(id(part.unit), (part.unit, {}))[1][part.base] = stored
+    kinds: list[str] = []
+    shapes: list[str] = []
+    for unit, held in units.values():
+        for base, stored in held.items():
+            problem = declared.bad_kind(base, stored)
+            if problem is not None:
+                kinds.append(f"layer {unit.name!r}: {problem}")
+        if unit.form in (storage.PLAIN, storage.THEANO, storage.LORA):
+            where = {n: f"layer {unit.name!r}" for n in held}
+            shapes += declared.bad_shapes(unit.owner, {n: s.shape for n, s in held.items()}, where)
+    if kinds:
+        raise DtypeError(_report(source, kinds))
+    if shapes:
+        raise ShapeError(_report(source, shapes))
+    weights: Weights = {}
+    for unit, held in units.values():
+        arrays = _joined(source, unit, {base: stored.read() for base, stored in held.items()})
+        where = {n: f"layer {unit.name!r}" for n in arrays}
+        shapes += declared.bad_shapes(unit.owner, {n: a.shape for n, a in arrays.items()}, where)
+        into = weights.setdefault(unit.path, {})
+        order = [v.name for v in unit.variables if v.name in arrays]
+        into.update((unit.prefix + n, arrays[n]) for n in [*order, *(n for n in arrays if n not in order)])
+        _learn(unit, arrays)
+    if shapes:
+        raise ShapeError(_report(source, shapes))
+    return weights
+
+
+def _joined(source: str, unit: Unit, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    try:
+        joined = unit.form.join(unit.owner, dict(arrays))
+    except (ValueError, IndexError, KeyError, TypeError) as e:
+        shapes = ", ".join(f"{n} {list(a.shape)}" for n, a in arrays.items())
+        raise ShapeError(f"{source}: layer {unit.name!r}: its arrays don't fit together ({shapes}): {e}") from None
+    return {n: np.ascontiguousarray(a) if a.ndim else a for n, a in joined.items()}
+
+
+def _learn(unit: Unit, arrays: Mapping[str, Array]) -> None:
+    """A GRU's bias says which of its two forms it has; files of Keras 2 may lack the key, or have another version's default."""
+    bias = arrays.get("bias")
+    if unit.owner.class_name in ("GRU", "GRUCell") and bias is not None:
+        storage.note(unit.owner, "reset_after", bias.ndim == 2)
+
+
+def _report(source: str, problems: Sequence[str]) -> str:
+    return f"{source}: {problems[0]}" if len(problems) == 1 else f"{source}:" + "".join(f"\n  - {p}" for p in problems)
