@@ -7,7 +7,10 @@ from importlib import import_module
 #: Every file of this folder that registers layers. Loaded on first use, so that `import npinfer` stays quick.
 FAMILIES = (
     "activations",
+    "softmax",
+    "parametric",
     "dense",
+    "einsum",
     "affine",
     "norm",
     "reshape",
@@ -26,10 +29,12 @@ FAMILIES = (
     "pool",
     "spatial",
     "encoding",
-    "recurrent",
+    "rnn_layers",
+    "bidirectional",
     "convlstm",
     "masking",
     "attention",
+    "attention_heads",
 )
 
 _loaded = False

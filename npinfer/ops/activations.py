@@ -68,9 +68,7 @@ ACTIVATIONS: dict[str, Callable[..., Array]] = {
     "mish": lambda x: x * np.tanh(special.softplus(x)),
     "log_sigmoid": lambda x: -special.softplus(-x),
     "hard_shrink": lambda x, threshold: np.where(np.abs(x) > threshold, x, 0),
-    "soft_shrink": lambda x, threshold: np.where(
-        x > threshold, x - threshold, np.where(x < -threshold, x + threshold, 0)
-    ),
+    "soft_shrink": lambda x, threshold: np.where(x > threshold, x - threshold, np.where(x < -threshold, x + threshold, 0)),
     "tanh_shrink": lambda x: x - np.tanh(x),
     "squareplus": lambda x, b: (x + np.sqrt(x * x + b)) / 2,
     "hard_tanh": lambda x: np.clip(x, -1, 1),
@@ -152,7 +150,7 @@ def _named(entry: Any) -> tuple[str, dict[str, Any]] | None:
     if entry is None:
         return "linear", {}
     if isinstance(entry, str):
-        return entry, {}
+        return entry, {}  # "custom>name": a function of the file's author, whatever its name
     if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
         return entry["name"], {k: v for k, v in entry.items() if k != "name"}
     class_name = getattr(entry, "class_name", None)
@@ -174,12 +172,17 @@ def _problem(entry: Any) -> str | None:
     if name in WITH_AXIS:
         return None if set(parameters) <= {"axis"} else f"activation {name!r} with {parameters}"
     if name not in NAMED:
-        return NeedsFunction(f"activation {name!r} is unknown; pass functions={{{name!r}: f}} if it is your own", name)
+        own = _own_name(name)
+        return NeedsFunction(f"activation {own!r} is unknown; pass functions={{{own!r}: f}} if it is your own", own)
     try:
         NAMED[name](**parameters)
     except (TypeError, ValueError):
         return f"activation {name!r} with {parameters}"
     return None
+
+
+def _own_name(name: str) -> str:
+    return name.rpartition(">")[2]
 
 
 def check_activation(config: Config, *keys: str) -> Iterator[str]:
@@ -201,10 +204,10 @@ def activation_op(call: LayerCall, entry: Any, rank: int = 1) -> Op | None:
 
     Layers with weights (PReLU as an activation) have no such form and are refused."""
     named = _named(entry)
-    if named is not None and named[0] in call.builder.functions and named[0] not in NAMED:
+    if named is not None and named[0] not in NAMED and _own_name(named[0]) in call.builder.functions:
         from npinfer.ops.functions import FunctionActivation
 
-        return FunctionActivation(call.builder.functions[named[0]])
+        return FunctionActivation(call.builder.functions[_own_name(named[0])])
     problem = _problem(entry)
     if problem or named is None:
         call.refuse(problem or f"the layer {entry.class_name} as an activation inside another layer's arithmetic")

@@ -48,29 +48,10 @@ class Dense(Op):
         return y if self.activation is None else self.activation(y)
 
 
-def merged(call: LayerCall, name: str, a: str, b: str) -> Array:
-    """A weight with its low-rank update name + (lora_alpha / lora_rank)·a·b, where the file keeps the update apart."""
-    w = call.weights[name]
-    if a not in call.weights or b not in call.weights:
-        return w
-    rank = call.config.get("lora_rank") or call.weights[b].shape[0]
-    factor = (call.config.get("lora_alpha") or rank) / rank
-    return (w + factor * np.matmul(call.weights[a], call.weights[b])).astype(w.dtype, copy=False)
-
-
-def kernel_and_bias(config: Config) -> Iterator[Variable]:
-    """kernel, bias and, with lora_rank, the update, which makes the kernel non-trainable. Keras leaves the update out of .keras
-    and .weights.h5 files, having added it to the kernel."""
-    lora = bool(config.get("lora_rank"))
-    yield Variable("kernel", trainable=not lora)
+def _variables(config: Config) -> Iterator[str | Variable]:
+    yield "kernel"
     if config.get("use_bias", True):
-        yield Variable("bias")
-    if lora:
-        yield from (Variable(n, optional=True) for n in ("lora_kernel_a", "lora_kernel_b"))
-
-
-def _variables(config: Config) -> Iterator[Variable]:
-    yield from kernel_and_bias(config)
+        yield "bias"
     yield from activation_variables(config)
 
 
@@ -81,7 +62,6 @@ def _input_shape(config: Config, weights: Mapping[str, Array]) -> tuple[int | No
 
 @layer("Dense", variables=_variables, check=check_activation, input_shape=_input_shape)
 def dense(call: LayerCall, x: Value) -> Value:
-    """Over the last axis of inputs of any rank; lora."""
-    kernel = merged(call, "kernel", "lora_kernel_a", "lora_kernel_b")
-    y = call.emit(Dense(kernel, call.weights.get("bias")), as_float(call, x))
+    """Over the last axis of inputs of any rank; LoRA."""
+    y = call.emit(Dense(call.weights["kernel"], call.weights.get("bias")), as_float(call, x))
     return activate(call, call.config.get("activation"), y)

@@ -11,10 +11,10 @@ from npinfer.errors import DtypeError, ShapeError
 from npinfer.graph import Array, Op, Spec
 from npinfer.ops.activations import Activation
 from npinfer.ops.affine import Affine
-from npinfer.ops.dense import Dense, merged
 from npinfer.ops.cast import Cast, as_float
+from npinfer.ops.dense import Dense
 from npinfer.ops.masking import Differs
-from npinfer.ops.registry import LayerCall, Value, Variable, layer
+from npinfer.ops.registry import LayerCall, Value, layer
 
 
 class Embedding(Op):
@@ -42,17 +42,14 @@ class Embedding(Op):
             return self.table.take(unsigned, axis=0)
         except IndexError:
             raise ShapeError(
-                f"Embedding: indices from {x.min()} to {x.max()}; the table has {len(self.table)} rows, 0 to {len(self.table) - 1}"
+                f"Embedding: indices from {x.min()} to {x.max()}; the table's rows are 0 to {len(self.table) - 1}"
             ) from None
 
 
-def _variables(config: Mapping[str, Any]) -> Iterator[Variable]:
-    lora = bool(config.get("lora_rank"))
-    yield Variable("embeddings", trainable=not lora)
+def _variables(config: Mapping[str, Any]) -> Iterator[str]:
+    yield "embeddings"
     if config.get("tie_weights") is False:
-        yield Variable("reverse_embeddings")
-    if lora:
-        yield from (Variable(n, optional=True) for n in ("lora_embeddings_a", "lora_embeddings_b"))
+        yield "reverse_embeddings"
 
 
 def _indices(call: LayerCall, x: Value) -> Value:
@@ -60,13 +57,13 @@ def _indices(call: LayerCall, x: Value) -> Value:
 
 
 def _looked_up(call: LayerCall, x: Value, mask: bool) -> Value:
-    y = call.emit(Embedding(merged(call, "embeddings", "lora_embeddings_a", "lora_embeddings_b")), _indices(call, x))
+    y = call.emit(Embedding(call.weights["embeddings"]), _indices(call, x))
     return y._replace(mask=call.emit(Differs(0.0), x) if mask else None)
 
 
 @layer("Embedding", variables=_variables, mask="own")
 def embedding(call: LayerCall, x: Value) -> Value:
-    """Indices are checked; mask_zero; lora. Fractions are cut off, as Keras does."""
+    """Indices are checked; mask_zero; LoRA. Fractions are cut off, as Keras does."""
     call.take("mask")
     return _looked_up(call, x, bool(call.config.get("mask_zero", False)))
 
@@ -77,8 +74,7 @@ def reversible_embedding(call: LayerCall, x: Value) -> Value:
     call.take("mask")
     if not call.take("reverse", False):
         return _looked_up(call, x, bool(call.config.get("mask_zero", False)))
-    table = merged(call, "embeddings", "lora_embeddings_a", "lora_embeddings_b")
-    kernel = call.weights["reverse_embeddings"] if call.config.get("tie_weights") is False else table.T
+    kernel = call.weights["reverse_embeddings"] if call.config.get("tie_weights") is False else call.weights["embeddings"].T
     y = call.emit(Dense(np.ascontiguousarray(kernel)), as_float(call, x))
     cap = call.config.get("logit_soft_cap")
     if cap is None:

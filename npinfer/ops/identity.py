@@ -9,7 +9,15 @@ __all__ = ["Cast"]
 
 
 @layer(
-    *("Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"),
+    *(
+        "Dropout",
+        "AlphaDropout",
+        "GaussianDropout",
+        "GaussianNoise",
+        "SpatialDropout1D",
+        "SpatialDropout2D",
+        "SpatialDropout3D",
+    ),
     *("ActivityRegularization", "Identity", "AddLoss", "AddMetric"),
 )
 def nothing(call: LayerCall, x: Value) -> Value:

@@ -1,13 +1,83 @@
-"""Layers that hold other layers, and Python functions in the place of layers."""
+"""TimeDistributed, and Lambda, whose code stays in the file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from npinfer.ops.registry import LayerCall
+from npinfer.errors import ShapeError
+from npinfer.graph import Array, Graph, Op, Spec
+from npinfer.ops.registry import LayerCall, NeedsFunction, Value, below, find, layer
 
 
-def lower_function(call: LayerCall, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Lower a caller's NumPy function given for a layer (functions={"lambda_1": f})."""
-    raise NotImplementedError
+class TimeDistributed(Op):
+    """A graph applied to each step: the steps (the first axis of a sample) are folded into the batch and unfolded again.
+
+    graph: one input of shape (…), one output; the op takes (steps, …)."""
+
+    graph: Graph
+
+    def infer(self, x: Spec) -> Spec:
+        inner = self.graph.inputs[0].shape
+        if len(x.shape) != len(inner) + 1 or any(
+            a is not None and b is not None and a != b for a, b in zip(x.shape[1:], inner)
+        ):
+            raise ShapeError(f"each step takes {list(inner)}, the input is {list(x.shape)}")
+        y = self.graph.specs[self.graph.outputs[0]]
+        return Spec((x.shape[0], *y.shape), y.dtype)
+
+    def __call__(self, x: Array) -> Array:
+        n, steps = x.shape[:2]
+        (y,) = self.graph(x.reshape(n * steps, *x.shape[2:]))
+        return y.reshape(n, steps, *y.shape[1:])
+
+
+def _has_masks(config: Mapping[str, Any]) -> Iterator[str]:
+    inner = config["layer"]
+    if inner.class_name == "Masking" or inner.config.get("mask_zero"):
+        yield f"{inner.class_name} that makes a mask inside TimeDistributed"
+
+
+@layer("TimeDistributed", variables=lambda c: below("layer", c["layer"]), mask="own", check=_has_masks)
+def time_distributed(call: LayerCall, x: Value) -> Value:
+    """Around any supported layer or model of one input and one output."""
+    inner = call.config["layer"]
+    kind = find(inner)
+    call.take("mask")
+    if x.mask is not None and (inner.model is not None or (kind is not None and kind.mask == "own")):
+        call.refuse(f"a mask that reaches {inner.class_name} inside TimeDistributed")
+    if len(x.shape) < 1:
+        raise ShapeError(f"layer {call.name!r}: TimeDistributed needs a time axis")
+    graph: Graph = call.subgraph(inner, "layer", Spec(x.shape[1:], x.spec.dtype))
+    if len(graph.inputs) != 1 or len(graph.outputs) != 1:
+        call.refuse(f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs inside TimeDistributed")
+    y = _inlined(call, graph, x) if _needs_no_loop(graph) else call.emit(TimeDistributed(graph), x)
+    return y._replace(mask=x.mask)
+
+
+def _needs_no_loop(graph: Graph) -> bool:
+    """Whether every node means the same with a time axis in front. Inputs of unequal rank would be broadcast otherwise then."""
+    return all(
+        node.op.any_rank and node.inputs and len({len(graph.specs[v].shape) for v in node.inputs}) == 1 for node in graph.nodes
+    )
+
+
+def _inlined(call: LayerCall, graph: Graph, x: Value) -> Value:
+    values = {0: x._replace(mask=None)}
+    for k, node in enumerate(graph.nodes):
+        results = call.builder.emit(node.op, [values[v] for v in node.inputs], node.name)
+        values.update(zip(graph.results(k), results))
+    return values[graph.outputs[0]]
+
+
+def _code(config: Mapping[str, Any]) -> Iterator[str]:
+    name = config.get("name", "the layer's name")
+    yield NeedsFunction(
+        f"Python code in the file is never run; pass functions={{{name!r}: f}}, f a function of NumPy arrays", name
+    )
+
+
+@layer("Lambda", check=_code)
+def lambda_layer(call: LayerCall, *_: Value) -> Value:
+    """With functions={name: f}, f the layer's work as a function of NumPy arrays."""
+    call.refuse(next(iter(_code({"name": call.layer.name}))))

@@ -10,7 +10,7 @@ import numpy as np
 from npinfer.errors import FormatError, NpinferError, ShapeError, UnsupportedError
 from npinfer.graph import Array, Graph, Node, Op, Spec, State, infer
 from npinfer.ops.identity import Cast
-from npinfer.ops.registry import LayerCall, Value, find
+from npinfer.ops.registry import LayerCall, NeedsFunction, Value, find
 from npinfer.readers.archive import Archive, Call, Layer, Model, Path, TensorRef, tensors, walk
 
 COMPUTED = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
@@ -80,6 +80,8 @@ def _problems(archive: Archive, functions: Mapping[str, Any]) -> Iterator[str]:
             yield f"{where}: dtype policy {layer.dtype!r}"
         else:
             for reason in kind.check(layer.config):
+                if isinstance(reason, NeedsFunction) and reason.name in functions:
+                    continue
                 yield f"{where}: {reason}"
 
 
@@ -271,7 +273,7 @@ class _Lowering:
 
         function = self.functions.get(layer.name)
         if function is not None and layer.model is None:
-            from npinfer.ops.wrappers import lower_function
+            from npinfer.ops.functions import lower_function
 
             known = LayerCall(self, layer, path, {}, self.compute_dtype(layer), self.archive.version)
             return lower_function(known, function, pick(list(call.args)), pick(dict(call.kwargs)))
