@@ -18,6 +18,9 @@ CONTAINERS = ("layers", "_layer_checkpoint_dependencies", "_functional/layers", 
 #: state that no inference needs
 IDLE = ("seed_generator", "_random_generator", "optimizer", "metrics", "_metrics", "compile_metrics", "_compile_metrics")
 
+#: classes that Keras exports, and writes into configs, under another name than the Python class that names their stores
+PYTHON_NAMES = {"GroupQueryAttention": "GroupedQueryAttention"}
+
 
 class Node:
     """One group of a store: its children, and the arrays of its vars by index."""
@@ -186,7 +189,8 @@ class _Matching:
 def stored_class(layer: Layer) -> str:
     if layer.model is not None:
         return "sequential" if layer.config.get("sequential") else "functional"
-    return snake(str(layer.config.get("keras_class") or layer.class_name))
+    name = str(layer.config.get("keras_class") or layer.class_name)
+    return snake(PYTHON_NAMES.get(name, name))
 
 
 def _needs(layer: Layer) -> bool:
