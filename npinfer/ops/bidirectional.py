@@ -20,8 +20,8 @@ MERGED = {"sum": "add", "ave": "average", "mul": "multiply"}
 
 
 def _directions(config: Config) -> tuple[Layer, Layer]:
-    forward: Layer = config["layer"]
-    return forward, config.get("backward_layer") or forward
+    """The two layers; the reader has written the second out where a file leaves it to be the mirror image of the first."""
+    return config["layer"], config["backward_layer"]
 
 
 def _variables(config: Config) -> list[Variable]:
@@ -32,9 +32,10 @@ def _variables(config: Config) -> list[Variable]:
 def _check(config: Config) -> Iterator[str]:
     if config.get("merge_mode", "concat") not in MODES:
         yield f"option merge_mode={config['merge_mode']!r} (supported: {', '.join(map(repr, MODES))})"
-    for held in {id(k): k for k in _directions(config)}.values():
-        if held.class_name not in RECURRENT or held.module:
-            yield f"a {held.class_name} inside"
+    for held in _directions(config):
+        if getattr(held, "class_name", None) not in RECURRENT or held.module:
+            yield f"holds {getattr(held, 'class_name', held)!r}, not a recurrent layer"
+            break
 
 
 def _width(config: Config, weights: Any) -> tuple[int | None, ...] | None:
@@ -50,9 +51,8 @@ def bidirectional(call: LayerCall, first: Any, initial_state: Any = None) -> Any
     if len(states) % 2:
         raise FormatError(f"layer {call.name!r}: called with {len(states)} initial states; two layers need an even number")
     half = len(states) // 2
-    turned = not forward.config.get("go_backwards") if backward is forward else backward.config.get("go_backwards")
-    y, *last = _run(call, forward, "forward_layer", x, states[:half], mask, forward.config.get("go_backwards"))
-    y_back, *last_back = _run(call, backward, "backward_layer", x, states[half:], mask, turned)
+    y, *last = _run(call, forward, "forward_layer", x, states[:half], mask)
+    y_back, *last_back = _run(call, backward, "backward_layer", x, states[half:], mask)
     sequences = bool(forward.config.get("return_sequences"))
     if sequences:
         y_back = call.emit(REVERSED, y_back)
@@ -62,11 +62,9 @@ def bidirectional(call: LayerCall, first: Any, initial_state: Any = None) -> Any
     return (*ys, *last, *last_back)
 
 
-def _run(
-    call: LayerCall, held: Layer, attribute: str, x: Value, states: list[Value], mask: Value | None, backwards: Any
-) -> list[Value]:
+def _run(call: LayerCall, held: Layer, attribute: str, x: Value, states: list[Value], mask: Value | None) -> list[Value]:
     """One direction's results. The layer is called with its states in one list, a form in which its mask is never ignored."""
-    changes: dict[str, Any] = {"go_backwards": bool(backwards)}
+    changes: dict[str, Any] = {}
     if call.version.tf or call.version.major >= 3:
         # sequences have zeros at masked steps, whatever the layer itself was told; standalone Keras 2 leaves the layer alone
         changes["zero_output_for_mask"] = bool(held.config.get("return_sequences"))

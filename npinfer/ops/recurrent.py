@@ -55,27 +55,49 @@ def _fits(given: Shape, needed: Shape) -> bool:
 
 
 class GatedCell(Cell):
-    """A cell of matrix products. kernel: (inputs, gates·units); recurrent_kernel: (units, gates·units); bias: (gates·units,).
+    """A cell with activations: ops on states (n, *state shape), None: linear."""
 
-    activation and recurrent_activation: ops on (n, units), None: linear.
-    """
+    activation: Op | None
+    recurrent_activation: Op | None
+
+    def act(self, x: Array) -> Array:
+        return x if self.activation is None else self.activation(x)
+
+    def gates(self, z: Array, count: int) -> list[Array]:
+        """The recurrent activation of `count` parts of z's last axis: at once where it is elementwise, else part by part (a
+        softmax is over the units of one gate)."""
+        op = self.recurrent_activation
+        if op is None or op.elementwise:
+            return np.split(z if op is None else op(z), count, axis=-1)
+        return [op(part) for part in np.split(z, count, axis=-1)]
+
+    def lstm(self, z: Array, c: Array) -> tuple[Array, ...]:
+        """(y, h', c') from the sum of all products, z = input, forget, candidate, output gate one after another:
+        c' = gate(z_f) * c + gate(z_i) * activation(z_c); h' = gate(z_o) * activation(c'); y = h'."""
+        units = c.shape[-1]
+        i, f = self.gates(z[..., : 2 * units], 2)
+        c = f * c + i * self.act(z[..., 2 * units : 3 * units])
+        h = self.gates(z[..., 3 * units :], 1)[0] * self.act(c)
+        return h, h, c
+
+
+class MatrixCell(GatedCell):
+    """A cell of matrix products. kernel: (inputs, parts·units); recurrent_kernel: (units, parts·units); bias: (parts·units,)
+    or None."""
 
     kernel: Array
     recurrent_kernel: Array
     bias: Array | None = None
-    activation: Op | None = None
-    recurrent_activation: Op | None = None
-    gates: ClassVar[int] = 1
+    parts: ClassVar[int] = 1
 
     def state_shapes(self, x: Spec) -> tuple[Shape, ...]:
         if self.kernel.ndim != 2 or self.recurrent_kernel.ndim != 2:
             raise ShapeError(f"kernels of shape {self.kernel.shape} and {self.recurrent_kernel.shape}; two axes are needed")
         units = self.recurrent_kernel.shape[0]
-        wide = self.gates * units
+        wide = self.parts * units
         if self.recurrent_kernel.shape[1] != wide or self.kernel.shape[1] != wide:
             raise ShapeError(
-                f"kernels of shape {self.kernel.shape} and {self.recurrent_kernel.shape}; "
-                f"{units} units with {self.gates} gates need (…, {wide})"
+                f"kernels of shape {self.kernel.shape} and {self.recurrent_kernel.shape}; {units} units need (…, {wide})"
             )
         for bias in (self.bias, getattr(self, "recurrent_bias", None)):
             if bias is not None and bias.shape != (wide,):
@@ -90,14 +112,8 @@ class GatedCell(Cell):
             p += self.bias
         return p
 
-    def act(self, x: Array) -> Array:
-        return x if self.activation is None else self.activation(x)
 
-    def gate(self, x: Array) -> Array:
-        return x if self.recurrent_activation is None else self.recurrent_activation(x)
-
-
-class SimpleRNNCell(GatedCell):
+class SimpleRNNCell(MatrixCell):
     """h' = activation(x @ kernel + bias + h @ recurrent_kernel); y = h'."""
 
     def advance(self, projected: Array, *states: Array) -> tuple[Array, ...]:
@@ -107,30 +123,19 @@ class SimpleRNNCell(GatedCell):
         return h, h
 
 
-class LSTMCell(GatedCell):
-    """z = x @ kernel + bias + h @ recurrent_kernel, in four parts (input, forget, candidate, output):
-    c' = gate(z_f) * c + gate(z_i) * activation(z_c); h' = gate(z_o) * activation(c'); y = h'."""
+class LSTMCell(MatrixCell):
+    """z = x @ kernel + bias + h @ recurrent_kernel, then GatedCell.lstm."""
 
     state_names: ClassVar[tuple[str, ...]] = ("h", "c")
-    gates: ClassVar[int] = 4
+    parts: ClassVar[int] = 4
 
     def advance(self, projected: Array, *states: Array) -> tuple[Array, ...]:
-        h, c = states
-        units = h.shape[-1]
-        z = np.matmul(h, self.recurrent_kernel)
+        z = np.matmul(states[0], self.recurrent_kernel)
         z += projected
-        # gate by gate where the activation isn't elementwise (a softmax is over the units of one gate)
-        if self.recurrent_activation is None or self.recurrent_activation.elementwise:
-            both = self.gate(z[:, : 2 * units])
-            i, f = both[:, :units], both[:, units:]
-        else:
-            i, f = self.gate(z[:, :units]), self.gate(z[:, units : 2 * units])
-        c = f * c + i * self.act(z[:, 2 * units : 3 * units])
-        h = self.gate(z[:, 3 * units :]) * self.act(c)
-        return h, h, c
+        return self.lstm(z, states[1])
 
 
-class GRUCell(GatedCell):
+class GRUCell(MatrixCell):
     """z, r = gate(x @ kernel + bias + h @ recurrent_kernel) in parts (update, reset, candidate):
     h' = z * h + (1 - z) * activation(x_c + candidate); y = h'.
 
@@ -140,24 +145,18 @@ class GRUCell(GatedCell):
 
     recurrent_bias: Array | None = None
     reset_after: bool = False
-    gates: ClassVar[int] = 3
+    parts: ClassVar[int] = 3
 
     def advance(self, projected: Array, *states: Array) -> tuple[Array, ...]:
         h = states[0]
-        units = h.shape[-1]
-        kernel = self.recurrent_kernel if self.reset_after else self.recurrent_kernel[:, : 2 * units]
-        m = np.matmul(h, kernel)
+        two = 2 * h.shape[-1]
+        own = self.recurrent_kernel[:, two:]
+        m = np.matmul(h, self.recurrent_kernel if self.reset_after else self.recurrent_kernel[:, :two])
         if self.reset_after and self.recurrent_bias is not None:
             m += self.recurrent_bias
-        gates = projected[:, : 2 * units] + m[:, : 2 * units]
-        if self.recurrent_activation is None or self.recurrent_activation.elementwise:
-            both = self.gate(gates)
-            z, r = both[:, :units], both[:, units:]
-        else:
-            z, r = self.gate(gates[:, :units]), self.gate(gates[:, units:])
-        own = self.recurrent_kernel[:, 2 * units :]
-        candidate = r * m[:, 2 * units :] if self.reset_after else np.matmul(r * h, own)
-        candidate += projected[:, 2 * units :]
+        z, r = self.gates(projected[:, :two] + m[:, :two], 2)
+        candidate = r * m[:, two:] if self.reset_after else np.matmul(r * h, own)
+        candidate += projected[:, two:]
         h = z * h + (1 - z) * self.act(candidate)
         return h, h
 

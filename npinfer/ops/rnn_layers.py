@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npinfer.errors import FormatError
-from npinfer.graph import Array, Op, Spec
+from npinfer.graph import Array, Spec
 from npinfer.ops.activations import activation_op, check_activation
 from npinfer.ops.cast import as_float
 from npinfer.ops.identity import Cast
@@ -21,24 +21,21 @@ if TYPE_CHECKING:
 
 REVERSED = GetItem((slice(None, None, -1),))
 #: the layers that Bidirectional can hold
-RECURRENT = ("SimpleRNN", "LSTM", "GRU", "RNN", "CuDNNLSTM", "CuDNNGRU", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
+RECURRENT = ("SimpleRNN", "LSTM", "GRU", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
 
 
 # configs and weights into cells
 
 
 def _old(version: Version) -> bool:
-    """Whether defaults are those from before Keras 2.3 and TensorFlow 2 (hard_sigmoid gates, reset_after=False)."""
+    """Whether GRU's default is that from before Keras 2.3 and TensorFlow 2, reset_after=False."""
     return version.major < 2 or (version.major == 2 and bool(version.numbers) and version.numbers < (2, 3))
 
 
-def gates(call: LayerCall, config: Config, rank: int = 1) -> tuple[Op | None, Op | None]:
-    """(activation, recurrent_activation) of a gated cell's config, for states of `rank` axes."""
-    default = "hard_sigmoid_k2" if _old(call.version) else "sigmoid"
-    return (
-        activation_op(call, config.get("activation", "tanh"), rank),
-        activation_op(call, config.get("recurrent_activation", default), rank),
-    )
+def activations(call: LayerCall, config: Config, gated: bool = True, rank: int = 1) -> dict[str, Any]:
+    """A cell's activation and recurrent_activation, for states of `rank` axes."""
+    gate = activation_op(call, config.get("recurrent_activation", "sigmoid"), rank) if gated else None
+    return {"activation": activation_op(call, config.get("activation", "tanh"), rank), "recurrent_activation": gate}
 
 
 def check_gates(config: Config) -> Iterator[str]:
@@ -48,25 +45,26 @@ def check_gates(config: Config) -> Iterator[str]:
         yield "option time_major=True"
 
 
+def _arrays(w: Mapping[str, Array]) -> dict[str, Any]:
+    return {"kernel": w["kernel"], "recurrent_kernel": w["recurrent_kernel"], "bias": w.get("bias")}
+
+
 def _simple(call: LayerCall, config: Config, w: Mapping[str, Array]) -> Cell:
-    return SimpleRNNCell(
-        w["kernel"], w["recurrent_kernel"], w.get("bias"), activation_op(call, config.get("activation", "tanh"))
-    )
+    return SimpleRNNCell(**activations(call, config, gated=False), **_arrays(w))
 
 
 def _lstm(call: LayerCall, config: Config, w: Mapping[str, Array]) -> Cell:
-    return LSTMCell(w["kernel"], w["recurrent_kernel"], w.get("bias"), *gates(call, config))
+    return LSTMCell(**activations(call, config), **_arrays(w))
 
 
 def _gru(call: LayerCall, config: Config, w: Mapping[str, Array]) -> Cell:
     """The bias, where there is one, tells reset_after, whose default changed too often: (2, 3·units) is input and recurrent."""
-    bias, recurrent_bias = w.get("bias"), None
-    after = bool(config.get("reset_after", not _old(call.version)))
+    arrays = _arrays(w)
+    bias, after = arrays["bias"], bool(config.get("reset_after", not _old(call.version)))
     if bias is not None:
         after = bias.ndim == 2
-        if after:
-            bias, recurrent_bias = bias
-    return GRUCell(w["kernel"], w["recurrent_kernel"], bias, *gates(call, config), recurrent_bias, after)
+        arrays["bias"], arrays["recurrent_bias"] = bias if after else (bias, None)
+    return GRUCell(**activations(call, config), **arrays, reset_after=after)
 
 
 CELLS: dict[str, Callable[[LayerCall, Config, Mapping[str, Array]], Cell]] = {
@@ -194,11 +192,14 @@ def recurrent(call: LayerCall, cells: Sequence[Cell], first: Any, initial_state:
     turn = len(cells) > 1 and not call.version.tf and call.version.major == 2 and () < call.version.numbers < (2, 2, 3)
     counts = [len(c.state_names) for c in cells]
     y, last = run(call, cells, x, _turned(states, counts[::-1]) if turn else states, mask)
+    return finish(call, y, _turned(last, counts) if turn else last, passed)
+
+
+def finish(call: LayerCall, y: Value, last: Sequence[Value], passed: Value | None) -> Any:
+    """A layer's output with its mask, and its states if they are asked for."""
     if call.config.get("return_sequences"):
         y = y._replace(mask=passed)
-    if not call.config.get("return_state"):
-        return y
-    return (y, *(_turned(last, counts) if turn else last))
+    return (y, *last) if call.config.get("return_state") else y
 
 
 def _turned(states: list[Value], counts: Sequence[int]) -> list[Value]:
@@ -231,15 +232,6 @@ def rnn_layer(call: LayerCall, first: Any, initial_state: Any = None) -> Any:
     """The layers that make their cell from their own config."""
     w = {n.removeprefix("cell/"): a for n, a in call.weights.items()}
     return recurrent(call, [CELLS[f"{call.layer.class_name}Cell"](call, call.config, w)], first, initial_state)
-
-
-@layer("CuDNNLSTM", "CuDNNGRU", variables=held_cell, mask="own", input_shape=_width)
-def cudnn_layer(call: LayerCall, first: Any, initial_state: Any = None) -> Any:
-    """CuDNN's layers: fixed activations; the reader has put their weights into LSTM's and GRU's (reset_after) form."""
-    w = {n.removeprefix("cell/"): a for n, a in call.weights.items()}
-    config = {**call.config, "activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": True}
-    cell = CELLS[call.layer.class_name.removeprefix("CuDNN") + "Cell"](call, config, w)
-    return recurrent(call, [cell], first, initial_state)
 
 
 def _stacked(config: Config) -> list[Variable]:
