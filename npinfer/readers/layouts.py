@@ -42,7 +42,7 @@ def read_h5(source: Source) -> RawFile:
         raw.legacy, raw.nb_layers = _nb_layers(root), True
     else:
         raw.store, raw.store_names = _store(root)
-        if not raw.store:
+        if not raw.store and not isinstance(root.find("layers"), Group):  # a model without weights has empty groups
             raise FormatError(
                 f"{where}: HDF5, but not from Keras; {root.kinds()}; needed is a file of model.save() or model.save_weights()"
             )
