@@ -100,7 +100,7 @@ class OneHot(Op):
 
     def __call__(self, x: Array) -> Array:
         classes = np.arange(self.classes).reshape(-1, *(1,) * (x.ndim - 1 - self.axis))
-        return (np.expand_dims(x, self.axis + 1) == classes).astype(self.dtype)
+        return np.asarray(np.expand_dims(x, self.axis + 1) == classes, self.dtype)
 
 
 @operation("GetItem")

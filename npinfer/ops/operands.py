@@ -26,7 +26,7 @@ def dtype_named(call: LayerCall, name: Any, default: np.dtype[Any] | None = None
     """The dtype that a config names. Half-precision floats and float32 become the layer's compute dtype; None: the default,
     or that dtype too."""
     if name is None:
-        return call.dtype if default is None else default
+        return default if default is not None else np.dtype(call.dtype)
     if name in (*HALVES, "float32", "float"):
         return call.dtype
     if name not in KNOWN:

@@ -79,7 +79,7 @@ class BatchDot(Op):
         rows, columns = a.shape[1:-1], b.shape[2:]
         width, height = int(np.prod(columns, dtype=np.int64)), int(np.prod(rows, dtype=np.int64))
         y = np.matmul(a.reshape(n, height, size), b.reshape(n, size, width))
-        return y.reshape(n, *rows, *columns)
+        return np.asarray(y).reshape(n, *rows, *columns)
 
 
 def matrix_product(call: LayerCall, a: Value, b: Any) -> Value:

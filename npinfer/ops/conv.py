@@ -1,0 +1,270 @@
+"""Convolutions: Conv1D to 3D, depthwise and separable ones, all one op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npinfer.errors import ShapeError
+from npinfer.graph import Array, Op, Shape, Spec
+from npinfer.ops.activations import NAMED, Activation, activate, check_activation
+from npinfer.ops.registry import LayerCall, Value, layer, operation
+from npinfer.ops.windows import Padding, as_asked, channels_last, padded, pairs_of, several, window_count, windows
+
+if TYPE_CHECKING:
+    from npinfer.readers.archive import Config
+
+#: Patches are copied in blocks of about this many bytes, so that they stay in the cache between the copy and the product.
+BLOCK = 1 << 20
+
+
+class Conv(Op):
+    """y = activation(cross-correlation of x with kernel + bias), channels last.
+
+    x: (n, *sizes, channels); kernel: (*window, channels / groups, filters); bias: (filters,) or None. padding: "valid",
+    "same" (TensorFlow's: found from the sizes at each call), "causal", or (before, after) for each spatial axis. Group g reads
+    the g-th part of the channels and gives the g-th part of the filters; groups = channels is the depthwise convolution.
+    """
+
+    kernel: Array
+    bias: Array | None = None
+    strides: tuple[int, ...] = ()
+    padding: Padding = "valid"
+    dilation: tuple[int, ...] = ()
+    groups: int = 1
+    activation: Activation | None = None
+
+    @property
+    def window(self) -> tuple[int, ...]:
+        return self.kernel.shape[:-2]
+
+    def infer(self, x: Spec) -> Spec:
+        rank = self.kernel.ndim - 2
+        if rank < 1 or not rank == len(self.strides) == len(self.dilation) or not self.kernel.size:
+            raise ShapeError(f"the kernel has shape {self.kernel.shape}; it must be (*window, channels / groups, filters)")
+        *sizes, channels = x.shape if len(x.shape) == rank + 1 else (None,)
+        filters = self.kernel.shape[-1]
+        if len(sizes) != rank or channels != self.kernel.shape[-2] * self.groups:
+            raise ShapeError(
+                f"the kernel {self.kernel.shape} in {self.groups} group(s) takes {rank} spatial axes and "
+                f"{self.kernel.shape[-2] * self.groups} channels, the input has {list(x.shape)} a sample"
+            )
+        if filters % self.groups or (self.bias is not None and self.bias.shape != (filters,)):
+            raise ShapeError(f"{filters} filters don't fit {self.groups} groups and the bias")
+        return Spec((*window_count(self.padding, sizes, self.window, self.strides, self.dilation), filters), x.dtype)
+
+    def __call__(self, x: Array) -> Array:
+        _, *sizes, channels = x.shape
+        window, strides, steps = self.window, self.strides, self.dilation
+        counts = [c or 0 for c in window_count(self.padding, sizes, window, strides, steps)]
+        x = padded(x, pairs_of(self.padding, sizes, window, strides, steps))
+        if self.groups == 1:
+            y = self._dense(x, counts)
+        elif self.groups == channels:
+            y = self._depthwise(x, counts)
+        else:
+            y = self._grouped(x, counts)
+        if self.bias is not None:
+            y += self.bias
+        return y if self.activation is None else self.activation(y)
+
+    def _dense(self, x: Array, counts: list[int]) -> Array:
+        """Patches times the kernel as a matrix, a block of patches at a time."""
+        n, channels = len(x), x.shape[-1]
+        window, filters = self.window, self.kernel.shape[-1]
+        kernel = self.kernel.reshape(-1, filters)
+        y = np.empty((n, *counts, filters), x.dtype)
+        if max(window) == 1:
+            x = x[(slice(None), *(slice(None, None, s) for s in self.strides))] if max(self.strides) > 1 else x
+            np.matmul(x.reshape(-1, channels), kernel, out=y.reshape(-1, filters))
+            return y
+        view = windows(x, counts, window, self.strides, self.dilation)
+        depth, axes = len(kernel), 1 + len(counts)
+        # A few channels make a patch's contiguous runs short; the transposed copy runs along the output row instead.
+        run = channels * window[-1] if self.dilation[-1] == 1 else channels
+        order = (*range(axes, view.ndim), *range(axes)) if 4 * run < counts[-1] else None
+
+        def product(part: Array, out: Array) -> None:
+            if order is None:
+                np.matmul(part.reshape(-1, depth), kernel, out=out.reshape(-1, filters))
+            else:
+                np.matmul(part.transpose(order).reshape(depth, -1).T, kernel, out=out.reshape(-1, filters))
+
+        rows = max(1, max(BLOCK, kernel.nbytes) * counts[0] // max(1, int(np.prod(counts)) * depth * x.itemsize))
+        if rows >= counts[0]:
+            step = rows // counts[0]
+            for i in range(0, n, step):
+                product(view[i : i + step], y[i : i + step])
+        else:
+            for i in range(n):
+                for r in range(0, counts[0], rows):
+                    product(view[i : i + 1, r : r + rows], y[i : i + 1, r : r + rows])
+        return y
+
+    def _depthwise(self, x: Array, counts: list[int]) -> Array:
+        """One einsum over views; where windows move by single pixels, along whole rows, which are long runs of memory."""
+        n, channels = len(x), x.shape[-1]
+        times = self.kernel.shape[-1] // channels
+        kernel = self.kernel[..., 0, :]
+        if times > 1:
+            x, channels = x.repeat(times, axis=-1), channels * times
+        view = windows(x, counts, self.window, self.strides, self.dilation)
+        spatial, taps = "abc"[: len(counts)], "xyz"[: len(counts)]
+        if self.strides[-1] > 1 or channels > 256:
+            return np.asarray(np.einsum(f"n{spatial}{taps}k,{taps}k->n{spatial}k", view, kernel))
+        row = counts[-1] * channels
+        shape = (n, *counts[:-1], *self.window, row)
+        strides = (*view.strides[: len(counts)], *view.strides[len(counts) + 1 :])
+        lines: Array = np.ndarray(shape, x.dtype, x, 0, strides)
+        kernel = np.tile(kernel, (*(1,) * len(counts), counts[-1]))
+        y = np.einsum(f"n{spatial[:-1]}{taps}k,{taps}k->n{spatial[:-1]}k", lines, kernel)
+        return np.asarray(y).reshape(n, *counts, channels)
+
+    def _grouped(self, x: Array, counts: list[int]) -> Array:
+        groups, filters = self.groups, self.kernel.shape[-1]
+        view = windows(x, counts, self.window, self.strides, self.dilation)
+        parts = np.moveaxis(view.reshape(*view.shape[:-1], groups, -1), -2, 0)  # splitting an axis copies nothing
+        parts = parts.reshape(groups, -1, self.kernel[..., 0].size)
+        kernel = self.kernel.reshape(-1, groups, filters // groups).swapaxes(0, 1)
+        return np.asarray(np.matmul(parts, kernel)).swapaxes(0, 1).reshape(len(x), *counts, filters)
+
+
+PADDINGS = ("valid", "same", "causal")
+
+
+def check_conv(rank: int, allowed: tuple[str, ...] = PADDINGS[:2]) -> Callable[[Config], Iterable[str]]:
+    """The options of a convolution that can't be computed."""
+
+    def check(config: Config) -> Iterable[str]:
+        padding = config.get("padding", "valid")
+        if padding not in allowed:
+            yield f"option padding={padding!r}"
+        if config.get("data_format") not in (None, "channels_last", "channels_first"):
+            yield f"option data_format={config['data_format']!r}"
+        yield from check_activation(config)
+
+    return check
+
+
+def conv_shape(rank: int, weight: str) -> Callable[[Config, Mapping[str, Array]], Shape | None]:
+    """The input shape that a kernel tells: any sizes, its channels."""
+
+    def shape(config: Config, weights: Mapping[str, Array]) -> Shape | None:
+        kernel = weights.get(weight)
+        if kernel is None or kernel.ndim != rank + 2:
+            return None
+        groups = config.get("groups", 1) if isinstance(config.get("groups", 1), int) else 1
+        channels = kernel.shape[-2] * groups
+        free = (None,) * rank
+        return (channels, *free) if config.get("data_format") == "channels_first" else (*free, channels)
+
+    return shape
+
+
+def biased(*names: str) -> Callable[[Config], list[str]]:
+    """A layer's variables: these, and a bias unless it has none."""
+    return lambda config: [*names, "bias"] if config.get("use_bias", True) else [*names]
+
+
+def convolve(call: LayerCall, x: Value, rank: int, kernel: Array, bias: Array | None, groups: int) -> Value:
+    """A Conv with the layer's strides, padding and dilation; x is channels-last."""
+    strides = several(call, call.config.get("strides", 1), rank, "strides")
+    dilation = several(call, call.config.get("dilation_rate", 1), rank, "dilation_rate")
+    return call.emit(Conv(kernel, bias, strides, call.config.get("padding", "valid"), dilation, groups), x)
+
+
+def activated(call: LayerCall, y: Value) -> Value:
+    """The layer's activation of a channels-last result, which is then put in the layer's data_format. An activation along an
+    axis (softmax) takes the last one of that format; an elementwise one goes first, so that it can be fused."""
+    entry = call.config.get("activation")
+    if call.config.get("data_format") != "channels_first" or not (isinstance(entry, str) and entry in NAMED):
+        return activate(call, entry, as_asked(call, y))
+    return as_asked(call, activate(call, entry, y))
+
+
+def _check_window(call: LayerCall, rank: int, kernel: Array) -> None:
+    found = call.config.get("kernel_size")
+    if found is not None and several(call, found, rank, "kernel_size") != kernel.shape[:rank]:
+        raise ShapeError(f"layer {call.name!r}: kernel_size={found}, but the kernel has shape {list(kernel.shape)}")
+
+
+def _conv(rank: int) -> Callable[[LayerCall, Value], Value]:
+    def lower(call: LayerCall, x: Value) -> Value:
+        kernel = call.weights["kernel"]
+        _check_window(call, rank, kernel)
+        groups = several(call, call.config.get("groups") or 1, 1, "groups")[0]
+        return activated(call, convolve(call, channels_last(call, x, rank), rank, kernel, call.weights.get("bias"), groups))
+
+    return lower
+
+
+def depthwise(call: LayerCall, x: Value, rank: int, kernel: Array, bias: Array | None) -> Value:
+    """kernel: (*window, channels, multiplier); filter c·multiplier + m is the m-th of channel c."""
+    _check_window(call, rank, kernel)
+    if kernel.ndim != rank + 2:
+        raise ShapeError(f"layer {call.name!r}: a depthwise kernel of shape {list(kernel.shape)}")
+    flat = kernel.reshape(*kernel.shape[:rank], 1, -1)
+    return convolve(call, channels_last(call, x, rank), rank, flat, bias, kernel.shape[-2])
+
+
+def _depthwise(rank: int) -> Callable[[LayerCall, Value], Value]:
+    def lower(call: LayerCall, x: Value) -> Value:
+        return activated(call, depthwise(call, x, rank, call.weights["kernel"], call.weights.get("bias")))
+
+    return lower
+
+
+def _separable(rank: int) -> Callable[[LayerCall, Value], Value]:
+    def lower(call: LayerCall, x: Value) -> Value:
+        middle = depthwise(call, x, rank, call.weights["depthwise_kernel"], None)
+        ones = (1,) * rank
+        y = call.emit(Conv(call.weights["pointwise_kernel"], call.weights.get("bias"), ones, "valid", ones), middle)
+        return activated(call, y)
+
+    return lower
+
+
+for _rank in (1, 2, 3):
+    _paddings = PADDINGS if _rank == 1 else PADDINGS[:2]
+    layer(
+        f"Conv{_rank}D",
+        variables=biased("kernel"),
+        mask="stop",
+        check=check_conv(_rank, _paddings),
+        input_shape=conv_shape(_rank, "kernel"),
+    )(_conv(_rank))
+    if _rank == 3:
+        continue
+    layer(
+        f"DepthwiseConv{_rank}D",
+        variables=biased("kernel"),
+        mask="stop",
+        check=check_conv(_rank),
+        input_shape=conv_shape(_rank, "kernel"),
+    )(_depthwise(_rank))
+    layer(
+        f"SeparableConv{_rank}D",
+        variables=biased("depthwise_kernel", "pointwise_kernel"),
+        mask="stop",
+        check=check_conv(_rank, _paddings),
+        input_shape=conv_shape(_rank, "depthwise_kernel"),
+    )(_separable(_rank))
+
+
+@operation("Conv", "DepthwiseConv")
+def conv_operation(call: LayerCall, x: Value, kernel: object = None) -> Value:
+    """keras.ops.conv and depthwise_conv with a constant kernel."""
+    found = call.take("kernel", kernel)
+    if isinstance(found, Value) or found is None:
+        call.refuse("a kernel that is a tensor of the model")
+    array = np.asarray(found, call.dtype)
+    rank = array.ndim - 2
+    if call.config.get("padding", "valid") not in PADDINGS[:2]:
+        call.refuse(f"option padding={call.config['padding']!r}")
+    if call.layer.class_name == "DepthwiseConv":
+        return as_asked(call, depthwise(call, x, rank, array, None))
+    x = channels_last(call, x, rank)
+    groups = (x.shape[-1] or 0) // max(array.shape[-2], 1)
+    return as_asked(call, convolve(call, x, rank, array, None, groups))

@@ -1,0 +1,122 @@
+"""Resizing images as TensorFlow's tf.image.resize does: one matrix of weights an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from npinfer.errors import ShapeError
+from npinfer.graph import Array, Op, Spec
+
+
+def _cubic(a: float) -> Callable[[Array], Array]:
+    """Keys' cubic convolution kernel with parameter a (IEEE ASSP 29, 1981)."""
+
+    def kernel(x: Array) -> Array:
+        near, far = ((a + 2) * x - (a + 3)) * x * x + 1, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+    return kernel
+
+
+def _lanczos(radius: int) -> Callable[[Array], Array]:
+    return lambda x: np.where(x < radius, np.sinc(x) * np.sinc(x / radius), 0)
+
+
+def _mitchell(x: Array) -> Array:
+    near, far = ((7 * x - 12) * x * x + 16 / 3) / 6, (((-7 / 3 * x + 12) * x - 20) * x + 32 / 3) / 6
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+KERNELS: dict[str, Callable[[Array], Array]] = {
+    "bilinear": lambda x: np.maximum(1 - x, 0),
+    "bicubic": _cubic(-0.5),
+    "lanczos3": _lanczos(3),
+    "lanczos5": _lanczos(5),
+    "gaussian": lambda x: np.where(x < 1.5, np.exp(-2 * x * x), 0),
+    "mitchellcubic": _mitchell,
+}
+METHODS = ("nearest", "bilinear", "bicubic", "area", "lanczos3", "lanczos5", "gaussian", "mitchellcubic")
+
+
+def _positions(n: int, m: int, centered: bool) -> Array:
+    """Where outputs 0 … m-1 lie among n inputs; TensorFlow computes this in float32, whatever the image's dtype."""
+    scale = np.float32(n) / np.float32(m)
+    at = np.arange(m, dtype=np.float32)
+    return (at + np.float32(0.5)) * scale - np.float32(0.5) if centered else at * scale
+
+
+@lru_cache(64)
+def places(n: int, m: int, centered: bool) -> Array:
+    """The nearest input for each output: ⌊(i + ½)·n/m⌋, or ⌊i·n/m⌋ in TensorFlow 1's manner."""
+    at = _positions(n, m, centered) + np.float32(0.5 if centered else 0)
+    return np.clip(np.floor(at).astype(np.intp), 0, n - 1)
+
+
+@lru_cache(64)
+def weights(n: int, m: int, method: str, antialias: bool, centered: bool) -> Array:
+    """(m, n) weights of the inputs in each output, float64."""
+    at = _positions(n, m, centered).astype(np.float64)
+    inputs = np.arange(n)
+    if method == "area":
+        ends = np.arange(m + 1) * (np.float32(n) / np.float32(m))
+        overlap = np.minimum(ends[1:, None], inputs + 1) - np.maximum(ends[:-1, None], inputs)
+        w = np.maximum(overlap, 0)
+    elif method == "bilinear" and not antialias:
+        low = np.floor(at)
+        share = at - low
+        w = np.zeros((m, n))
+        rows = np.arange(m)
+        np.add.at(w, (rows, np.clip(low, 0, n - 1).astype(np.intp)), 1 - share)
+        np.add.at(w, (rows, np.clip(low + 1, 0, n - 1).astype(np.intp)), share)
+        return w
+    elif method == "bicubic" and not antialias:
+        low = np.floor(at)
+        share = np.rint((at - low) * 1024) / 1024  # TensorFlow looks the kernel up in a table of 1024 steps
+        w = KERNELS[method](np.abs((low + share)[:, None] - inputs))
+    else:
+        stretch = max(n / m, 1.0) if antialias else 1.0
+        w = KERNELS[method](np.abs(at[:, None] - inputs) / stretch)
+    total = w.sum(axis=1, keepdims=True)
+    return w / np.where(np.abs(total) > 1e-4, total, 1)
+
+
+class Resize(Op):
+    """Images (n, height, width, channels) in another size.
+
+    size: (height, width), or None and `factors`, by which the sizes are multiplied. antialias: widen the kernel when images
+    shrink. centered: pixel i covers i … i+1 and stands at its middle (TensorFlow 2); else it stands at i (TensorFlow 1)."""
+
+    size: tuple[int, int] | None
+    method: str = "bilinear"
+    antialias: bool = False
+    centered: bool = True
+    factors: tuple[int, int] = (1, 1)
+
+    def sizes(self, height: int | None, width: int | None) -> tuple[int | None, int | None]:
+        if self.size is not None:
+            return self.size
+        a, b = (None if n is None else n * f for n, f in zip((height, width), self.factors))
+        return a, b
+
+    def infer(self, x: Spec) -> Spec:
+        if len(x.shape) != 3 or 0 in x.shape or x.dtype.kind != "f":
+            raise ShapeError(f"resizes float images (height, width, channels), got {x.dtype}{list(x.shape)} a sample")
+        return Spec((*self.sizes(x.shape[0], x.shape[1]), x.shape[2]), x.dtype)
+
+    def __call__(self, x: Array) -> Array:
+        height, width = self.sizes(x.shape[1], x.shape[2])
+        assert height is not None
+        assert width is not None
+        if self.method == "nearest":
+            rows, columns = places(x.shape[1], height, self.centered), places(x.shape[2], width, self.centered)
+            return x.take(rows, axis=1).take(columns, axis=2)
+        down, across = (
+            weights(n, m, self.method, self.antialias, self.centered).astype(x.dtype)
+            for n, m in zip(x.shape[1:3], (height, width))
+        )
+        n, old, _, channels = x.shape
+        y = np.matmul(down, x.reshape(n, old, -1)).reshape(n * height, -1, channels)
+        return np.matmul(across, y).reshape(n, height, width, channels)
