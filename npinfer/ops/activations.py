@@ -195,7 +195,7 @@ def check_activation(config: Config, *keys: str) -> Iterator[str]:
 
 def activation_variables(config: Config, key: str = "activation") -> list[Variable]:
     """The weights of a layer used as an activation (PReLU), as the layer that holds it lists them after its own."""
-    entry = config.get(key)
+    entry: Any = config.get(key)
     return [] if _named(entry) is not None or not hasattr(entry, "class_name") else below(key, entry)
 
 

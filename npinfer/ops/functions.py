@@ -103,7 +103,7 @@ def _samples(specs: Sequence[Spec], size: int) -> Iterator[Array]:
 def probe(function: Callable[..., Any], template: Any, specs: Sequence[Spec], dtype: np.dtype[Any]) -> tuple[Spec, ...]:
     """The specs of a function's results, from running it on one sample and on two.
 
-    Raises ShapeError where it returns another batch size or mixes samples, UnsupportedError where it fails or returns no numbers.
+    Raises ShapeError where it returns another batch size or mixes samples, UnsupportedError where it fails or returns text.
     """
     shapes: list[list[tuple[int, ...]]] = []
     found: list[Array] = []
@@ -144,7 +144,7 @@ def probe(function: Callable[..., Any], template: Any, specs: Sequence[Spec], dt
 
 
 def lower_function(call: LayerCall, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Lower a caller's NumPy function in the place of a layer: it is called as the layer was, without Keras's training and mask.
+    """Lower a caller's NumPy function in the place of a layer: called as the layer was, without Keras's training and mask.
 
     Returns a Value, or a tuple of them where the function returns several arrays."""
     values: list[Value] = []

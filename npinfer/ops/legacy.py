@@ -17,9 +17,9 @@ from npinfer.ops.special import sigmoid
 
 
 class Highway(Op):
-    """t * activation(x @ kernel + bias) + (1 - t) * x, with t = sigmoid(x @ carry_kernel + carry_bias) (Srivastava et al. 2015).
+    """t * activation(x @ kernel + bias) + (1 - t) * x, with t = sigmoid(x @ carry_kernel + carry_bias).
 
-    kernels: (n, n); biases: (n,) or None."""
+    Source: Srivastava, Greff, Schmidhuber 2015. kernels: (n, n); biases: (n,) or None."""
 
     kernel: Array
     carry_kernel: Array

@@ -13,7 +13,7 @@ from npinfer.graph import Array, Op, Spec
 from npinfer.ops.affine import along
 from npinfer.ops.cast import as_float
 from npinfer.ops.registry import LayerCall, Value, Variable, below, layer
-from npinfer.ops.shapes import broadcast, sample_axes, sample_axis
+from npinfer.ops.shapes import broadcast, product, sample_axes, sample_axis
 from npinfer.ops.softmax import AlongAxes
 
 
@@ -129,8 +129,8 @@ def _weights_along(call: LayerCall, x: Value, axes: tuple[int, ...], *names: str
         if numbers is None:
             yield None
             continue
-        sizes = [n if x.shape[a] is None else x.shape[a] for a, n in zip(axes, numbers.shape)]
-        if numbers.ndim != len(axes) or numbers.size != np.prod(sizes, dtype=np.int64):
+        sizes = [x.shape[a] or n for a, n in zip(axes, numbers.shape)]
+        if numbers.ndim != len(axes) or numbers.size != product(sizes):
             raise ShapeError(f"layer {call.name!r}: {name} has shape {list(numbers.shape)}; the input's axes need {sizes}")
         yield along(numbers.reshape(sizes), axes, len(x.shape))
 

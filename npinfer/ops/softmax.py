@@ -45,8 +45,9 @@ class LogSoftmax(AlongAxes):
 
 
 class Sparsemax(AlongAxes):
-    """max(x - tau, 0), with tau such that the result sums to 1 (Martins and Astudillo 2016): the Euclidean projection onto the
-    simplex. One axis. tau comes from the largest k entries whose k-th still exceeds (their sum - 1) / k."""
+    """max(x - tau, 0) along one axis, as Keras computes it: k is the number of largest entries whose k-th still exceeds
+    (their sum - 1) / k, and tau = (S - 1) / k with S the sum of the k running sums. (Martins and Astudillo 2016 have the last
+    running sum for S, which makes the results add up to 1; Keras's don't where k > 1, and its files were trained with that.)"""
 
     def __call__(self, x: Array) -> Array:
         (axis,) = self.axes
@@ -55,8 +56,8 @@ class Sparsemax(AlongAxes):
         counts = np.arange(1, x.shape[axis] + 1, dtype=x.dtype).reshape([-1 if a == axis else 1 for a in range(-x.ndim, 0)])
         support = falling - (total - 1) / counts > 0
         k = support.sum(axis, keepdims=True, dtype=x.dtype)
-        tau = (np.where(support, falling, 0).sum(axis, keepdims=True) - 1) / k
-        return np.maximum(x - tau, 0)
+        tau = (np.where(support, total, 0).sum(axis, keepdims=True) - 1) / k
+        return np.asarray(np.maximum(x - tau, 0))
 
 
 class Glu(AlongAxes):

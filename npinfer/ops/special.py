@@ -90,12 +90,12 @@ def _polynomial(coefficients: Sequence[float], t: Array) -> Array:
 def _scaled_tail(z: Array, single: bool) -> Array:
     """exp(z²)·erfc(z) of float64 z ≥ 0."""
     t = (z - K) / (z + K)
-    return _polynomial(TAIL_SHORT if single else TAIL, t) / (1 + 2 * z)
+    return np.asarray(_polynomial(TAIL_SHORT if single else TAIL, t) / (1 + 2 * z))
 
 
 def _gauss(z: Array, single: bool) -> Array:
-    """exp(-z²) of float64 0 ≤ z ≤ 1e19. The rounding of z² would be multiplied by z² in the result: z is split into a part whose
-    square is exact and a rest. Values that were float32 have exact squares at once."""
+    """exp(-z²) of float64 0 ≤ z ≤ 1e19. The rounding of z² would be multiplied by z² in the result, so z is split into a part
+    whose square is exact and a rest. Values that were float32 have exact squares at once."""
     if single:
         return np.exp(-z * z)
     high = z.astype(np.float32).astype(np.float64)
