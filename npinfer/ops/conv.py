@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npinfer.errors import ShapeError
-from npinfer.graph import Array, Op, Shape, Spec
+from npinfer.graph import Array, Op, Shape, Spec, Streamed
 from npinfer.ops.activations import NAMED, Activation, activate, check_activation
 from npinfer.ops.registry import LayerCall, Value, layer, operation
 from npinfer.ops.windows import Padding, as_asked, channels_last, padded, pairs_of, several, window_count, windows
@@ -69,6 +69,14 @@ class Conv(Op):
         if self.bias is not None:
             y += self.bias
         return y if self.activation is None else self.activation(y)
+
+    def time_inputs(self) -> tuple[int, ...]:
+        return (0,) if self.padding == "causal" else ()
+
+    def stream(self, x: Spec) -> Streamed:
+        from npinfer.ops.causal import stream_conv
+
+        return stream_conv(self, x)
 
     def _dense(self, x: Array, counts: list[int]) -> Array:
         """Patches times the kernel as a matrix, a block of patches at a time."""

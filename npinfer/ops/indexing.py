@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npinfer.errors import ShapeError
-from npinfer.graph import Array, Op, Spec
+from npinfer.graph import Array, Op, Spec, Streamed
 from npinfer.ops.operands import dtype_named
 from npinfer.ops.registry import LayerCall, Value, operation
 from npinfer.ops.shapes import agree, sample_axes, sample_axis
@@ -41,6 +41,9 @@ class GetItem(Op):
 
     def __call__(self, x: Array) -> Array:
         return x[(slice(None), *self.key)]
+
+    def stream(self, _: Spec) -> Streamed | None:
+        return Streamed(GetItem(self.key[1:])) if self.key[:1] == (slice(None),) else None
 
 
 class Take(Op):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from npinfer.errors import ShapeError
-from npinfer.graph import Array, Op, Spec
+from npinfer.graph import Array, Op, Spec, Streamed
 from npinfer.ops.operands import cast, dtype_named
 from npinfer.ops.registry import LayerCall, Value, layer, operation
 from npinfer.ops.reshape import expanded
@@ -76,6 +76,11 @@ class Concatenate(Op):
 
     def __call__(self, *xs: Array) -> Array:
         return np.concatenate(xs, axis=self.axis + 1)
+
+    def stream(self, *_: Spec) -> Streamed:
+        if self.axis == 0:
+            raise ShapeError("it joins sequences one behind the other")
+        return Streamed(self.replace(axis=self.axis - 1))
 
 
 class Constant(Op):

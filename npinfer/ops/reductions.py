@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from npinfer.errors import DtypeError, ShapeError
-from npinfer.graph import Array, Op, Spec
+from npinfer.graph import Array, Op, Spec, Streamed
 from npinfer.ops.arithmetic import BOOL, INT32, binary, unary
 from npinfer.ops.indexing import part
 from npinfer.ops.operands import cast
@@ -83,6 +83,9 @@ class Reduce(Op):
     def __call__(self, x: Array) -> Array:
         y = REDUCTIONS[self.kind].function(x, axis=tuple(a + 1 for a in self.axes), keepdims=self.keepdims)
         return y.astype(REDUCTIONS[self.kind].gives or x.dtype, copy=False)
+
+    def stream(self, _: Spec) -> Streamed | None:
+        return None if 0 in self.axes else Streamed(self.replace(axes=tuple(a - 1 for a in self.axes)))
 
 
 #: functions (x, axis=) of one axis that keep the shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npinfer.errors import ShapeError
-from npinfer.graph import Array, Op, Shape, Spec
+from npinfer.graph import Array, Op, Shape, Spec, Streamed
 from npinfer.ops.indexing import GetItem
 from npinfer.ops.registry import LayerCall, Value, layer, operation
 from npinfer.ops.shapes import product, sample_axes, sample_axis
@@ -41,6 +41,11 @@ class Reshape(Op):
         spec = self.infer(Spec(x.shape[1:], x.dtype))  # an empty batch leaves -1 open to NumPy
         return x.reshape(0, *(n or 0 for n in spec.shape))
 
+    def stream(self, x: Spec) -> Streamed | None:
+        rest, sizes = self.shape[1:], x.shape[1:]
+        kept = self.shape[:1] in ((-1,), x.shape[:1]) and -1 not in rest and product(rest) == product(sizes)
+        return Streamed(Reshape(rest)) if kept else None
+
 
 class Transpose(Op):
     """Reorder the axes of each sample: axis k of the result is axis axes[k] of x."""
@@ -54,6 +59,9 @@ class Transpose(Op):
 
     def __call__(self, x: Array) -> Array:
         return x.transpose(0, *(a + 1 for a in self.axes))
+
+    def stream(self, _: Spec) -> Streamed | None:
+        return Streamed(Transpose(tuple(a - 1 for a in self.axes[1:]))) if self.axes[0] == 0 else None
 
 
 def reshaped(call: LayerCall, x: Value, shape: Shape) -> Value:

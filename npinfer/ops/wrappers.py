@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from npinfer.errors import ShapeError
-from npinfer.graph import Array, Graph, Op, Spec
+from npinfer.graph import Array, Graph, Op, Spec, Streamed
 from npinfer.ops.registry import LayerCall, NeedsFunction, Value, below, find, layer
 
 
@@ -30,6 +30,9 @@ class TimeDistributed(Op):
         n, steps = x.shape[:2]
         (y,) = self.graph(x.reshape(n * steps, *x.shape[2:]))
         return y.reshape(n, steps, *y.shape[1:])
+
+    def stream(self, _: Spec) -> Streamed:
+        return Streamed(self.graph)
 
 
 def _has_masks(config: Mapping[str, Any]) -> Iterator[str]:
