@@ -1,0 +1,5 @@
+"""python -m npinfer: the command line."""
+
+from npinfer.cli import main
+
+raise SystemExit(main())
