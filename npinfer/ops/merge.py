@@ -10,7 +10,7 @@ import numpy as np
 
 from npinfer.errors import DtypeError, ShapeError
 from npinfer.graph import Array, Op, Spec
-from npinfer.ops.arithmetic import BOOL, Where, binary
+from npinfer.ops.arithmetic import BOOL, Where, binary, unary
 from npinfer.ops.joining import FullLike, joined
 from npinfer.ops.operands import cast
 from npinfer.ops.products import BatchDot
@@ -161,9 +161,19 @@ def dot(call: LayerCall, xs: Any) -> Value:
     a, b = (sample_axis(call, n, len(x.shape) + 1, "axes") for n, x in zip(pair, values))
     dtype = promote(*(x.spec.dtype for x in values))
     values = [cast(call, x, dtype) for x in values]
+    if call.config.get("keras1_cosine"):
+        return _cosine(call, values, (a, b))
     if call.config.get("normalize", False):
         # Keras 2's l2_normalize bounds the squared norm by 1e-12, Keras 3's normalize the norm by 1e-7
         epsilon = 1e-7 if call.version.major == 3 else 1e-6
         values = [normalized(call, x, (k,), epsilon=epsilon) for x, k in zip(values, (a, b))]
     y = call.emit(BatchDot((a, b)), *values)
     return y if y.shape else reshaped(call, y, (1,))
+
+
+def _cosine(call: LayerCall, values: Sequence[Value], axes: tuple[int, int]) -> Value:
+    """Keras 1's Merge(mode="cos"): a·b / max(sqrt((a·a)(b·b)), 1e-7), with one more axis in front."""
+    dots = [call.emit(BatchDot(axes), x, y) for x, y in ((values[0],) * 2, (values[1],) * 2, tuple(values))]
+    norm = unary(call, "sqrt", binary(call, "multiply", dots[0], dots[1]))
+    y = binary(call, "divide", dots[2], binary(call, "maximum", norm, 1e-7))
+    return reshaped(call, y, (1, *(y.shape or (1,))))

@@ -26,12 +26,13 @@ def dtype_named(call: LayerCall, name: Any, default: np.dtype[Any] | None = None
     """The dtype that a config names. Half-precision floats and float32 become the layer's compute dtype; None: the default,
     or that dtype too."""
     if name is None:
-        return default if default is not None else np.dtype(call.dtype)
+        return call.dtype if default is None else default
     if name in (*HALVES, "float32", "float"):
         return call.dtype
     if name not in KNOWN:
         call.refuse(f"dtype {name!r}")
-    return np.dtype(name)
+    found: np.dtype[Any] = np.dtype(name)
+    return found
 
 
 def constant(call: LayerCall, item: Any, x: Value) -> Array:

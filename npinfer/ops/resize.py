@@ -57,30 +57,37 @@ def places(n: int, m: int, centered: bool) -> Array:
 
 @lru_cache(64)
 def weights(n: int, m: int, method: str, antialias: bool, centered: bool) -> Array:
-    """(m, n) weights of the inputs in each output, float64."""
+    """(m, n) weights of the inputs in each output, float64; "bilinear" stands for its antialiased form."""
     at = _positions(n, m, centered).astype(np.float64)
     inputs = np.arange(n)
     if method == "area":
         ends = np.arange(m + 1) * (np.float32(n) / np.float32(m))
         overlap = np.minimum(ends[1:, None], inputs + 1) - np.maximum(ends[:-1, None], inputs)
         w = np.maximum(overlap, 0)
-    elif method == "bilinear" and not antialias:
-        low = np.floor(at)
-        share = at - low
-        w = np.zeros((m, n))
-        rows = np.arange(m)
-        np.add.at(w, (rows, np.clip(low, 0, n - 1).astype(np.intp)), 1 - share)
-        np.add.at(w, (rows, np.clip(low + 1, 0, n - 1).astype(np.intp)), share)
-        return w
     elif method == "bicubic" and not antialias:
         low = np.floor(at)
         share = np.rint((at - low) * 1024) / 1024  # TensorFlow looks the kernel up in a table of 1024 steps
         w = KERNELS[method](np.abs((low + share)[:, None] - inputs))
     else:
-        stretch = max(n / m, 1.0) if antialias else 1.0
-        w = KERNELS[method](np.abs(at[:, None] - inputs) / stretch)
+        # in float32, because it decides there whether an input lies on the kernel's edge
+        scale = np.float32(1) / (np.float32(m) / np.float32(n))
+        middle, half = (np.arange(m, dtype=np.float32) + np.float32(0.5)) * scale, np.float32(0.5)
+        shrink = np.float32(1) / max(scale, np.float32(1)) if antialias else np.float32(1)
+        w = KERNELS[method](np.abs((inputs.astype(np.float32) + half - middle[:, None]) * shrink).astype(np.float64))
     total = w.sum(axis=1, keepdims=True)
-    return w / np.where(np.abs(total) > 1e-4, total, 1)
+    shares: Array = w / np.where(np.abs(total) > 1e-4, total, 1)
+    return shares
+
+
+def _lerp(x: Array, axis: int, m: int, centered: bool) -> Array:
+    """Bilinear along one axis, in TensorFlow's order of operations; its position and share are float32."""
+    n = x.shape[axis]
+    at = _positions(n, m, centered)
+    low = np.floor(at)
+    share = (at - low).reshape(-1, *(1,) * (x.ndim - 1 - axis))
+    a = x.take(np.clip(low, 0, n - 1).astype(np.intp), axis=axis)
+    b = x.take(np.clip(np.ceil(at), 0, n - 1).astype(np.intp), axis=axis)
+    return a + (b - a) * share
 
 
 class Resize(Op):
@@ -113,10 +120,15 @@ class Resize(Op):
         if self.method == "nearest":
             rows, columns = places(x.shape[1], height, self.centered), places(x.shape[2], width, self.centered)
             return x.take(rows, axis=1).take(columns, axis=2)
+        if self.method == "bilinear" and not self.antialias:
+            # tf.image.resize computes float64 images in float32 as well
+            narrow = x.astype(np.float32, copy=False)
+            y = _lerp(_lerp(narrow, 2, width, self.centered), 1, height, self.centered)
+            return y.astype(x.dtype, copy=False)
         down, across = (
             weights(n, m, self.method, self.antialias, self.centered).astype(x.dtype)
             for n, m in zip(x.shape[1:3], (height, width))
         )
-        n, old, _, channels = x.shape
-        y = np.matmul(down, x.reshape(n, old, -1)).reshape(n * height, -1, channels)
-        return np.matmul(across, y).reshape(n, height, width, channels)
+        n, old_height, old_width, channels = x.shape
+        rows = np.matmul(down, x.reshape(n, old_height, old_width * channels))
+        return np.asarray(np.matmul(across, rows.reshape(n * height, old_width, channels))).reshape(n, height, width, channels)
