@@ -16,8 +16,8 @@ from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t
 
 from npinfer.errors import FormatError
 from npinfer.graph import Array
-from npinfer.readers.h5_attributes import string_bytes
 from npinfer.readers.h5_checks import Storage, check_filters, check_inflated, check_storage, natural
+from npinfer.readers.h5_headers import Heap, foreign
 from npinfer.readers.limits import reading
 from npinfer.readers.raw import Stored
 from npinfer.readers.source import Source
@@ -59,6 +59,7 @@ class File:
             self.base = int(plist.get_userblock())
             if plist.get_sizes() != (8, 8):
                 raise FormatError(f"{self.where}: HDF5 with addresses of {plist.get_sizes()} bytes; needed are 8")
+            self.heap = Heap(self.read_at, source.budget)
             self.root = Group(self, h5g.open(self.id, b"/"), "")
 
     def read_at(self, offset: int, count: int) -> bytes:
@@ -120,8 +121,12 @@ class Group:
         with reading(where):
             if not at.links.exists(name):
                 return None
-            kind = at.links.get_info(name).type
+            link = at.links.get_info(name)
+            kind = link.type
             if kind == h5l.TYPE_HARD:
+                elsewhere = foreign(self.file.read_at, link.u)
+                if elsewhere:
+                    raise FormatError(f"{where}: {elsewhere}; {ONE_FILE}")
                 return h5o.open(at, name)
             if kind != h5l.TYPE_SOFT:
                 what = "an external link" if kind == h5l.TYPE_EXTERNAL else "a user-defined link"
@@ -146,7 +151,8 @@ class Group:
 
     def address(self) -> int:
         """Where the group is in the file: the same for all its names."""
-        return int(h5o.get_info(self.id).addr)
+        with reading(self.where):
+            return int(h5o.get_info(self.id).addr)
 
     # attributes
 
@@ -205,15 +211,7 @@ class Group:
             if count == 0:
                 return []
             if isinstance(kind, h5t.TypeStringID) and kind.is_variable_str():
-                self.file.source.budget.charge_object(where)
-                self.file.source.budget.charge_text(16 * count, where)
-                address = h5o.get_info(self.id).addr
-                self.file.source.budget.charge_text(
-                    string_bytes(self.file.read_at, address, name.encode(), count, where), where
-                )
-                values = np.empty(space.get_simple_extent_dims(), kind.dtype)
-                attribute.read(values, mtype=h5t.py_create(kind.dtype))
-                return [v.encode() if isinstance(v, str) else bytes(v or b"") for v in values.ravel()]
+                return list(self.file.heap.strings(self.address(), name.encode(), count, where))
             size = count * kind.get_size()
             self.file.source.budget.charge_text(size, where)
             if size > self.file.source.size:

@@ -30,7 +30,7 @@ class Limits:
     json_depth: int = 200  #: nested lists and dicts in it
     json_values: int = 2_000_000  #: values in it; Python needs up to 100 bytes for one
     members: int = 1_000  #: in a zip
-    objects: int = 20_000  #: groups, datasets and named weights in an HDF5 file
+    objects: int = 50_000  #: groups, datasets, names and strings in an HDF5 file
     group_depth: int = 60  #: nested HDF5 groups
     ratio: int = 100  #: what is read against the size of the file
     slack: int = 16 << 20  #: bytes that may be read whatever the ratio
@@ -65,7 +65,9 @@ class Budget:
         """Count one group, dataset or name."""
         self.objects += 1
         if self.objects > self.limits.objects:
-            raise LimitError(f"{where}: more than {self.limits.objects:,} groups, datasets and names; see Limits.objects")
+            raise LimitError(
+                f"{where}: more than {self.limits.objects:,} groups, datasets, names and strings; see Limits.objects"
+            )
 
     def charge_text(self, count: int, where: str) -> None:
         """Count bytes of attributes."""
