@@ -23,11 +23,13 @@ PENALTY = -1e9
 
 
 def softmax(scores: Array) -> Array:
-    """exp(s - max s) / sum over the last axis; overwrites scores."""
+    """exp(s - max s) / sum over the last axis; overwrites scores.
+
+    A weight of exactly 0 stays 0 in a row whose sum is NaN (a score is +inf); Keras gives 0 or NaN there, machine by machine.
+    """
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
-    scores /= scores.sum(axis=-1, keepdims=True)
-    return scores
+    return np.divide(scores, scores.sum(axis=-1, keepdims=True), out=scores, where=scores != 0)
 
 
 def allowed(kinds: Sequence[str], masks: Sequence[Array], causal: bool, window: int | None, q: int, s: int) -> Array | None:
