@@ -69,7 +69,7 @@ def _architecture(raw: RawFile, config: Any, limits: Limits | None) -> tuple[Any
         if raw.config is not None:
             return raw.config, raw.keras_version, raw.backend
         raise FormatError(
-            f"{raw.source}: holds weights but no architecture; pass the architecture too, as Keras's model.to_json() writes it: "
+            f"{raw.source}: holds weights but no architecture; pass that too, as Keras's model.to_json() writes it: "
             "load(file, config='model.json'); read_weights(file) extracts the arrays alone"
         )
     found = _parsed(config, limits)

@@ -20,6 +20,7 @@ from npinfer.readers.raw import Legacy, RawFile, Stored
 
 Weights = dict[Path, dict[str, Array]]
 Named = tuple[str, Stored]
+Wanted = tuple[Layer, list[Part]]
 
 #: how files call variables, where not by Keras 3's names
 KINDS = {
@@ -94,18 +95,19 @@ def legacy(raw: RawFile, model: Model, version: Version) -> Weights:
     assert raw.legacy is not None
     if raw.top_level:
         names = ", ".join(n for n, _ in raw.top_level)
-        raise FormatError(f"{raw.source}: the model itself owns weights ({names}): a subclass, whose code the file doesn't hold")
+        raise FormatError(f"{raw.source}: the model itself owns weights ({names}): a subclass, whose code no file holds")
     loose: Weights = {}
     groups = [(name, held) for name, held in raw.legacy if held]
-    wanted: list[tuple[Layer, list[Part]]] = []
+    wanted: list[Wanted] = []
+    strangers = _strangers(model, groups, version)
     for layer in model.layers:
         needed = parts.group(layer, (layer.name,), version)
         if needed:
             wanted.append((layer, needed))
-        elif any(name == layer.name for name, _ in groups) and parts.unknown(layer):
-            name, held = next(g for g in groups if g[0] == layer.name)
-            groups.remove((name, held))
-            loose[layer.name,] = _own_names(held, layer.name)
+        elif layer.name in strangers:
+            name, held = groups[strangers[layer.name]]
+            loose[layer.name,] = _own_names(held, name)
+    groups = [g for k, g in enumerate(groups) if k not in strangers.values()]
     if len(groups) != len(wanted):
         wanted = _without_optional(wanted, groups)
     _check_groups(raw, model, groups, wanted)
@@ -116,14 +118,24 @@ def legacy(raw: RawFile, model: Model, version: Version) -> Weights:
     return {**realise(raw.source, list(found.values())), **loose}
 
 
-def _without_optional(wanted: list[tuple[Layer, list[Part]]], groups: Sequence[tuple[str, object]]) -> list[tuple[Layer, list[Part]]]:
+def _strangers(model: Model, groups: Sequence[tuple[str, object]], version: Version) -> dict[str, int]:
+    """The places of the groups of layers that nothing is known of: by name, or by order where every such layer has weights."""
+    odd = [k.name for k in model.layers if parts.unknown(k)]
+    names = [n for n, _ in groups]
+    if all(names.count(n) == 1 for n in odd):
+        return {n: names.index(n) for n in odd}
+    owners = [k.name for k in model.layers if k.name in odd or parts.group(k, (k.name,), version)]
+    if len(owners) == len(groups):
+        return {n: k for k, n in enumerate(owners) if n in odd}
+    return {n: names.index(n) for n in odd if names.count(n) == 1}
+
+
+def _without_optional(wanted: list[Wanted], groups: Sequence[tuple[str, object]]) -> list[Wanted]:
     names = {n for n, _ in groups}
     return [(k, p) for k, p in wanted if k.name in names or not all(x.optional for x in p)]
 
 
-def _check_groups(
-    raw: RawFile, model: Model, groups: Sequence[tuple[str, list[Named]]], wanted: Sequence[tuple[Layer, list[Part]]]
-) -> None:
+def _check_groups(raw: RawFile, model: Model, groups: Sequence[tuple[str, list[Named]]], wanted: Sequence[Wanted]) -> None:
     have, need = [n for n, _ in groups], [k.name for k, _ in wanted]
     if not have and need:
         raise FormatError(
@@ -148,9 +160,7 @@ def _some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _matched(
-    source: str, layer: Layer, needed: list[Part], held: list[Named], loose: Weights
-) -> Iterable[tuple[Part, Stored]]:
+def _matched(source: str, layer: Layer, needed: list[Part], held: list[Named], loose: Weights) -> Iterable[tuple[Part, Stored]]:
     """The parts of one group with their arrays."""
     named = _by_name(needed, held)
     if named is not None:
@@ -185,9 +195,9 @@ def _tells(k: str, needed: Sequence[Part]) -> bool:
 def _by_name(needed: Sequence[Part], held: Sequence[Named]) -> list[tuple[Part, Stored]] | None:
     """The match by names, where each part has exactly one candidate and all arrays are used; else None."""
     places: dict[tuple[str, str | None], list[int]] = {}
-    for k, (name, _) in enumerate(held):
+    for place, (name, _) in enumerate(held):
         for token in _tokens(name):
-            places.setdefault((token, kind(name)), []).append(k)
+            places.setdefault((token, kind(name)), []).append(place)
     alone = len({p.unit.path for p in needed}) == 1 and len({p.unit.prefix for p in needed}) == 1
     used: list[int] = []
     for part in needed:
@@ -258,7 +268,7 @@ def realise(source: str, found: Sequence[tuple[Part, Stored]]) -> Weights:
             if problem is not None:
                 kinds.append(f"layer {unit.name!r}: {problem}")
         if unit.form in (storage.PLAIN, storage.THEANO, storage.LORA):
-            where = {n: f"layer {unit.name!r}" for n in held}
+            where = dict.fromkeys(held, f"layer {unit.name!r}")
             shapes += declared.bad_shapes(unit.owner, {n: s.shape for n, s in held.items()}, where)
     if kinds:
         raise DtypeError(_report(source, kinds))
@@ -267,7 +277,7 @@ def realise(source: str, found: Sequence[tuple[Part, Stored]]) -> Weights:
     weights: Weights = {}
     for unit, held in units.values():
         arrays = _joined(source, unit, {base: stored.read() for base, stored in held.items()})
-        where = {n: f"layer {unit.name!r}" for n in arrays}
+        where = dict.fromkeys(arrays, f"layer {unit.name!r}")
         shapes += declared.bad_shapes(unit.owner, {n: a.shape for n, a in arrays.items()}, where)
         into = weights.setdefault(unit.path, {})
         order = [v.name for v in unit.variables if v.name in arrays]
@@ -284,7 +294,7 @@ def _joined(source: str, unit: Unit, arrays: Mapping[str, Array]) -> dict[str, A
     except (ValueError, IndexError, KeyError, TypeError) as e:
         shapes = ", ".join(f"{n} {list(a.shape)}" for n, a in arrays.items())
         raise ShapeError(f"{source}: layer {unit.name!r}: its arrays don't fit together ({shapes}): {e}") from None
-    return {n: np.ascontiguousarray(a) if a.ndim else a for n, a in joined.items()}
+    return {n: np.asarray(a, order="C") for n, a in joined.items()}
 
 
 def _learn(unit: Unit, arrays: Mapping[str, Array]) -> None:

@@ -9,12 +9,16 @@ from npinfer.readers.archive import Config, Layer
 from npinfer.readers.raw import Stored
 
 Pattern = tuple["int | None", ...]
+#: config entries that are sizes
+SIZES = ("units", "filters", "input_dim", "output_dim", "nb_feature", "depth_multiplier")
 #: variables that may hold integers
 COUNTS = frozenset(("count", "seed_generator_state", "g_idx"))
 
 
 def _int(config: Config, key: str, default: int | None = None) -> int | None:
     value = config.get(key, default)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -112,6 +116,11 @@ def bad_kind(name: str, stored: Stored) -> str | None:
 def bad_shapes(owner: Layer, shapes: dict[str, tuple[int, ...]], where: dict[str, str]) -> Iterator[str]:
     """One sentence for each variable whose shape its layer's config excludes."""
     rule = SHAPES.get(owner.class_name)
+    for key in SIZES if rule is not None else ():
+        given = owner.config.get(key)
+        if given is not None and (_int(owner.config, key) or 0) < 1:
+            yield f"{next(iter(where.values()), owner.name)}: the config says {key}={given!r}; it must be a positive integer"
+            return
     patterns: dict[str, Any] = rule(owner.config) if rule is not None else {}
     for name, shape in shapes.items():
         pattern = patterns.get(name)

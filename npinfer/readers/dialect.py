@@ -7,6 +7,7 @@ constraints are dropped unread: they don't act at inference, and their classes m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from npinfer.errors import FormatError
@@ -87,7 +88,7 @@ def layer(raw: Any, version: Version, where: str, inner: Inner, depth: int = 0) 
         if key in known:
             known[key] = activation(known[key], version, f"{where}/{name}", inner, depth)
     if class_name in ("Lambda", "TFOpLambda", "SlicingOpLambda", "TensorFlowOpLayer"):
-        return _with(made, known)
+        return replace(made, config=known)
     for key in INNER:
         if depth < MAX_INNER and key in known:
             known[key] = _held(known[key], version, f"{where}/{name}", inner, depth + 1)
@@ -96,13 +97,13 @@ def layer(raw: Any, version: Version, where: str, inner: Inner, depth: int = 0) 
         rule(known, version, given)
     if class_name == "Bidirectional" and isinstance(known.get("layer"), Layer):
         _both_ways(known)
-    return _with(made, known)
+    return replace(made, config=known)
 
 
 def entry(raw: Any, where: str) -> tuple[str, dict[str, Any], Mapping[str, Any]]:
     """class_name, config (a dict) and the whole entry."""
     if not isinstance(raw, Mapping):
-        raise FormatError(f"{where}: a layer is a {type(raw).__name__} in the config; it must be a dict with class_name and config")
+        raise FormatError(f"{where}: a layer of the config is a {type(raw).__name__}; it must be a dict")
     class_name, config = raw.get("class_name"), raw.get("config")
     if not isinstance(class_name, str) or not isinstance(config, (dict, list)):
         raise FormatError(f"{where}: a layer's entry lacks class_name or config: it holds {', '.join(map(str, raw))[:80]!r}")
@@ -131,7 +132,7 @@ def _is_operation(raw: Mapping[str, Any], class_name: str, config: Mapping[str, 
 
 def _plain(class_name: str, name: str, config: Mapping[str, Any], raw: Mapping[str, Any], module: str) -> Layer:
     """The parts that every layer has; config without what never matters, values as plain data."""
-    kept = {k: plain(v) for k, v in config.items() if isinstance(k, str) and not k.endswith(DROPPED) and k not in ("name", "dtype")}
+    kept = {k: plain(v) for k, v in config.items() if not k.endswith(DROPPED) and k not in ("name", "dtype")}
     dtype = config.get("dtype")
     if class_name in ("InputLayer", "Cast"):
         kept["dtype"] = policy(dtype)
@@ -144,12 +145,6 @@ def _plain(class_name: str, name: str, config: Mapping[str, Any], raw: Mapping[s
         trainable=trainable is not False,
         dtype=None if module == "ops" or class_name == "InputLayer" else compute_dtype(dtype, class_name),
         input_shape=input_shape(config, raw),
-    )
-
-
-def _with(made: Layer, config: dict[str, Any]) -> Layer:
-    return Layer(
-        made.class_name, made.name, config, (), None, made.module, made.trainable, made.dtype, made.input_shape
     )
 
 
@@ -276,9 +271,7 @@ def _both_ways(config: dict[str, Any]) -> None:
     if not isinstance(config.get("backward_layer"), Layer):
         mirrored = {**forward.config, "go_backwards": not forward.config.get("go_backwards", False)}
         bare = forward.name[len("forward_") :] if forward.name.startswith("forward_") else forward.name
-        config["backward_layer"] = _with(
-            Layer(forward.class_name, f"backward_{bare}", {}, (), None, forward.module, forward.trainable, forward.dtype), mirrored
-        )
+        config["backward_layer"] = replace(forward, name=f"backward_{bare}", config=mirrored, input_shape=None)
 
 
 def _leaky_relu(c: dict[str, Any], _: Version, __: str) -> None:

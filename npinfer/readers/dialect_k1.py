@@ -67,7 +67,9 @@ CLASSES: dict[str, tuple[str, Mapping[str, str]]] = {
     "Reshape": ("Reshape", {"dims": "target_shape"}),
     "InputLayer": ("InputLayer", {"input_dtype": "dtype"}),
 }
-MERGES = {"sum": "Add", "mul": "Multiply", "ave": "Average", "max": "Maximum", "concat": "Concatenate", "dot": "Dot", "cos": "Dot"}
+MERGES = {"sum": "Add", "mul": "Multiply", "ave": "Average", "max": "Maximum", "concat": "Concatenate"} | dict.fromkeys(
+    ("dot", "cos"), "Dot"
+)
 ORDERS = {"th": "channels_first", "tf": "channels_last", "default": "channels_last"}
 
 

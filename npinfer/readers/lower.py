@@ -11,10 +11,9 @@ from npinfer.errors import FormatError, NpinferError, ShapeError, UnsupportedErr
 from npinfer.graph import Array, Graph, Node, Op, Spec, State, infer
 from npinfer.ops.identity import Cast
 from npinfer.ops.registry import LayerCall, NeedsFunction, Value, find
+from npinfer.readers import entrances
 from npinfer.readers.archive import Archive, Call, Layer, Model, Path, TensorRef, tensors, walk
-
-COMPUTED = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
-INTEGER_INPUTS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+from npinfer.readers.entrances import COMPUTED, INTEGERS, values
 
 
 class Lowered(NamedTuple):
@@ -48,7 +47,7 @@ def lower(
             raise UnsupportedError(f"{archive.source}: no layer called {', '.join(unknown)} to return; there are: {known}")
         result = [lowering.labels[n] for n in outputs]
         result = result[0] if len(result) == 1 else result
-    flat = list(_values(result))
+    flat = list(values(result))
     graph = lowering.finish([v.number for v in flat])
     places = iter(range(len(flat)))
     order = {r: k for k, r in enumerate(refs)}
@@ -76,7 +75,7 @@ def _problems(archive: Archive, functions: Mapping[str, Any]) -> Iterator[str]:
         if kind is None:
             what = {"ops": "this operation is unknown", "custom": "a custom class"}.get(layer.module, "this class is unknown")
             yield f"{where}: {what}"
-        elif layer.dtype is not None and layer.dtype not in COMPUTED and layer.dtype not in INTEGER_INPUTS:
+        elif not _computed(layer.dtype, kind.quantized):
             yield f"{where}: dtype policy {layer.dtype!r}"
         else:
             for reason in kind.check(layer.config):
@@ -85,15 +84,12 @@ def _problems(archive: Archive, functions: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{where}: {reason}"
 
 
-def _values(tree: Any) -> Iterator[Value]:
-    if isinstance(tree, Value):
-        yield tree
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from _values(item)
-    elif isinstance(tree, Mapping):
-        for item in tree.values():
-            yield from _values(item)
+def _computed(dtype: str | None, quantized: Sequence[str]) -> bool:
+    """Whether layers of this dtype policy are computed; "int8_from_float32" is a quantized one."""
+    mode, found, source = (dtype or "").partition("_from_")
+    if found:
+        return mode.partition("/")[0] in quantized and source in COMPUTED
+    return dtype is None or dtype in COMPUTED or dtype in INTEGERS
 
 
 def _map(tree: Any, leaf: type, f: Callable[[Any], Any]) -> Any:
@@ -143,15 +139,18 @@ class _Lowering:
     def subgraph(self, layer: Layer, path: Path, inputs: Sequence[Spec]) -> Graph:
         inner = _Lowering(self.archive, self.dtype, self.functions)
         inner._cast = self._cast
-        values = [inner.add_input(s) for s in inputs]
-        result = inner.lower_layer(layer, path, values)
+        given = [inner.add_input(s) for s in inputs]
+        result = inner.lower_layer(layer, path, given)
         if inner.states:
             raise self.problem(path, layer, "a stateful layer inside a layer that runs it several times")
-        return inner.finish([v.number for v in _values(result)])
+        return inner.finish([v.number for v in values(result)])
 
     def lower_layer(self, layer: Layer, path: Path, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
         if layer.model is not None:
-            return self.model(layer.model, path, list(_values(args)))
+            odd = [n for n, v in (kwargs or {}).items() if n not in ("training", "mask") and v is not None]
+            if odd:
+                raise self.problem(path, layer, f"call argument(s) {', '.join(odd)}")
+            return self.model(layer.model, path, entrances.spread(layer.model, args, self._where(path)))
         kind = find(layer)
         if kind is None:
             raise self.problem(path, layer, "this class is unknown")
@@ -159,7 +158,7 @@ class _Lowering:
         if layer.module != "ops":
             args = _map(list(args), Value, lambda v: self.autocast(v, dtype, "/".join(path)))
         call = LayerCall(self, layer, path, self.weights(path, dtype), dtype, self.archive.version, kwargs)
-        masks = [v.mask for v in _values(args) if v.mask is not None]
+        masks = [v.mask for v in values(args) if v.mask is not None]
         if kind.mask != "own":
             call.take("mask")
             args = _map(args, Value, lambda v: v._replace(mask=None))
@@ -180,49 +179,13 @@ class _Lowering:
 
     def input(self, model: Model, ref: TensorRef) -> Value:
         """A graph input for one InputLayer of the outermost model."""
-        layer = _layer(self.archive, model, ref)
-        shape = layer.config.get("shape")
-        if shape is None:
-            shape = layer.input_shape
-        if shape is None:
-            shape = self.shape_from_weights(model, layer)
-        asked = layer.config.get("dtype") or layer.dtype or "float32"
-        name = asked if asked in INTEGER_INPUTS else self.dtype or COMPUTED.get(asked)
-        if name is None:
-            raise unsupported(self.archive.source, [f"input {layer.name!r}: dtype {asked!r}"])
-        return self.add_input(Spec(tuple(shape), np.dtype(name), layer.name))
-
-    def shape_from_weights(self, model: Model, start: Layer) -> tuple[int | None, ...]:
-        """The shape of an input that the config leaves open: from the first layer behind it that can tell from its weights."""
-        name = start.name
-        path: Path = ()
-        while True:
-            users = [k for k in model.layers if any(r.layer == name for c in k.calls for r in tensors(c.args))]
-            if not users:
-                raise FormatError(
-                    f"{self.archive.source}: input {start.name!r}: neither the config nor any weights give its shape; "
-                    "the model was saved before it was built; build or call it once in Keras and save it again"
-                )
-            user = users[0]
-            if user.input_shape is not None:
-                return user.input_shape
-            if user.model is not None:
-                inner = next(tensors(user.model.inputs), None)
-                if inner is None:
-                    raise FormatError(f"{self.archive.source}: model {user.name!r} has no input")
-                model, name, path = user.model, inner.layer, (*path, user.name)
-                known = model.layer(name).config.get("shape")
-                if known is not None:
-                    return tuple(known)
-                continue
-            kind = find(user)
-            shape = kind and kind.input_shape(user.config, self.archive.weights.get((*path, user.name), {}))
-            if shape is not None:
-                return shape
-            name = user.name
+        spec = entrances.spec(self.archive, model, ref, self.dtype)
+        if isinstance(spec, str):
+            raise unsupported(self.archive.source, [spec])
+        return self.add_input(spec)
 
     def compute_dtype(self, layer: Layer) -> np.dtype[Any]:
-        return np.dtype(self.dtype or COMPUTED.get(layer.dtype or "float32", "float32"))
+        return np.dtype(self.dtype or COMPUTED.get((layer.dtype or "").rpartition("_from_")[2], "float32"))
 
     def autocast(self, v: Value, dtype: np.dtype[Any], name: str) -> Value:
         if v.spec.dtype.kind != "f" or v.spec.dtype == dtype:
@@ -261,7 +224,7 @@ class _Lowering:
         for layer, number in self._order(model, layers, path, set(done), taps):
             call = layer.calls[number]
             result = self._call(layer, (*path, layer.name), call, done)
-            done[layer.name, number] = list(_values(result))
+            done[layer.name, number] = list(values(result))
             label = "/".join((*path, layer.name))
             if done[layer.name, number]:
                 self.labels.setdefault(label, done[layer.name, number][0])
@@ -295,15 +258,17 @@ class _Lowering:
         return found[ref.tensor]
 
     def _fit(self, model: Model, ref: TensorRef, value: Value, path: Path) -> Value:
-        """A nested model's input as its own InputLayer declares it: float dtypes are cast, shapes must agree."""
-        layer = _layer(self.archive, model, ref)
-        shape = layer.config.get("shape")
-        if not path or shape is None:
+        """A nested model's input as its own InputLayer declares it: shapes must agree, dtypes are cast from tf.keras on."""
+        if not path:
             return value
-        fits = len(shape) == len(value.shape) and all(a is None or b is None or a == b for a, b in zip(shape, value.shape))
-        if not fits:
-            raise ShapeError(f"{self._where(path)}: input {layer.name!r} takes {list(shape)} a sample, got {list(value.shape)}")
-        return value
+        layer = entrances.layer_of(self.archive, model, ref)
+        problem = entrances.misfit(layer.config, value.shape)
+        if problem is not None:
+            raise ShapeError(f"{self._where(path)}: input {layer.name!r} {problem}")
+        dtype = entrances.dtype_of(layer, self.dtype)
+        if dtype is None or dtype == value.spec.dtype or not (self.archive.version.tf or self.archive.version.major == 3):
+            return value
+        return self.emit(Cast(dtype), [value], "/".join(path))[0]._replace(mask=value.mask)
 
     def _order(
         self, model: Model, layers: Mapping[str, Layer], path: Path, given: set[tuple[str, int]], taps: Sequence[TensorRef]
@@ -351,10 +316,3 @@ class _Lowering:
         states = [State(k + i, place(-1 - i if value is None else value.number)) for i, (_, value) in enumerate(self.states)]
         labels = {name: place(v.number) for name, v in self.labels.items()}
         return Graph([*self.inputs, *(s for s, _ in self.states)], nodes, [place(v) for v in outputs], labels, states)
-
-
-def _layer(archive: Archive, model: Model, ref: TensorRef) -> Layer:
-    found = next((k for k in model.layers if k.name == ref.layer), None)
-    if found is None:
-        raise FormatError(f"{archive.source}: input_layers names {ref.layer!r}, which the config doesn't hold")
-    return found

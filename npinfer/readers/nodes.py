@@ -14,15 +14,19 @@ from npinfer.errors import FormatError
 from npinfer.readers.archive import Call, TensorRef
 
 #: layers whose first argument is a list even when it holds one tensor
-LISTS = frozenset(
-    "Add Subtract Multiply Average Maximum Minimum Concatenate Dot Merge Attention AdditiveAttention CategoryCrossing".split()
-)
+LISTS = {
+    "Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate", "Dot", "Merge", "Attention",
+    "AdditiveAttention",
+}  # fmt: skip
 #: layers that older Kerases call with [sequence, *states]
-RECURRENT = frozenset(
-    "RNN SimpleRNN GRU LSTM CuDNNGRU CuDNNLSTM Bidirectional ConvLSTM1D ConvLSTM2D ConvLSTM3D ConvRNN2D StackedRNNCells".split()
-)
-ATTENTION = frozenset("MultiHeadAttention GroupedQueryAttention GroupQueryAttention".split())
-DTYPES = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64".split())
+RECURRENT = {
+    "RNN", "SimpleRNN", "GRU", "LSTM", "CuDNNGRU", "CuDNNLSTM", "Bidirectional", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D",
+}  # fmt: skip
+ATTENTION = {"MultiHeadAttention", "GroupedQueryAttention", "GroupQueryAttention"}
+DTYPES = {
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
+    "float64",
+}  # fmt: skip
 
 
 def is_leaf(item: Any) -> bool:
@@ -106,7 +110,7 @@ def value(item: Any, where: str) -> Any:
         return [value(i, where) for i in item]
     if not isinstance(item, dict):
         return item
-    make = _SPECIAL.get(item.get("class_name"), None) if isinstance(item.get("class_name"), str) else None
+    make = _SPECIAL.get(item.get("class_name")) if isinstance(item.get("class_name"), str) else None
     if make is None:
         return {k: value(v, where) for k, v in item.items()}
     try:

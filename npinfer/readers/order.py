@@ -56,7 +56,7 @@ def weights_to_list(archive: Archive) -> list[Array]:
         if key not in split:
             split[key] = unit.form.split(unit.owner, _of_unit(archive, unit))
         if item.base in split[key]:
-            made.append(np.ascontiguousarray(split[key][item.base]))
+            made.append(np.asarray(split[key][item.base], order="C"))
     return made
 
 
@@ -67,7 +67,7 @@ def _of_unit(archive: Archive, unit: Unit) -> dict[str, Array]:
 
 def _items(archive: Archive) -> list[Part | tuple[Path, str]]:
     """archive.order with each known unit's variables replaced by the parts that get_weights lists."""
-    listed = [p for p in parts.listed(archive.model, archive.version)]
+    listed = parts.listed(archive.model, archive.version)
     known = {(p.unit.path, v) for p in listed for v in _variables(p)}
     by_variable: dict[tuple[Path, str], list[Part]] = {}
     for part in listed:
@@ -113,7 +113,7 @@ def weights_from_list(archive: Archive, given: Sequence[Any]) -> Archive:
     for unit, found in taken.values():
         joined = unit.form.join(unit.owner, found)
         for n, a in joined.items():
-            weights[unit.path][unit.prefix + n] = np.ascontiguousarray(a) if a.ndim else a
+            weights[unit.path][unit.prefix + n] = np.asarray(a, order="C")
     return replace(archive, weights=weights)
 
 

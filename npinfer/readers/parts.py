@@ -17,8 +17,8 @@ from npinfer.readers.archive import Layer, Model, Path, Version
 
 @dataclass(frozen=True)
 class Unit:
-    """path: the layer that the archive keys these weights by. prefix: where the owner sits inside it ("", "forward_layer/cell/").
-    variables: names below the prefix, in creation order."""
+    """path: the layer that the archive keys these weights by. prefix: where the owner sits inside it ("", or
+    "forward_layer/cell/"). variables: names below the prefix, in creation order."""
 
     path: Path
     prefix: str

@@ -85,7 +85,9 @@ class _Matching:
         self.model(model, root, ())
         left = [p for p in self.raw.store if p not in self.used and not set(p.split("/")) & set(IDLE)]
         if not self.found and self.problems and not self.loose and not left:
-            raise FormatError(f"{self.raw.source}: holds an architecture but no weights; build the model in Keras, then save it again")
+            raise FormatError(
+                f"{self.raw.source}: holds an architecture but no weights; build the model in Keras, then save it again"
+            )
         if left:
             self.problems.append(f"nothing in the architecture takes the array(s) {assign._some(left)}")
         if self.problems:
@@ -134,7 +136,7 @@ class _Matching:
         return found
 
     def check_names(self, children: dict[str, Node], exact: dict[str, str], needing: Sequence[Layer], path: Path) -> None:
-        """The name attributes of the groups (Keras 3.6 and later) may be another model's, but not these layers' in another order."""
+        """The groups' name attributes (Keras 3.6 and later) may be another model's, but not these layers' in another order."""
         noted = {k.name: self.noted(children[exact[k.name]].path) for k in needing}
         given = [n for n in noted.values() if n is not None]
         if len(given) == len(needing) and set(given) == set(noted) and any(k != n for k, n in noted.items()):
@@ -170,7 +172,8 @@ class _Matching:
             needed = ", ".join(v.name for v in ordered)
             where = f"the group {node.path!r} has {len(have)}" if node is not None else "the file has no group for it"
             if not (not have and all(v.optional for v in ordered)):
-                self.problems.append(f"layer {unit.name!r} ({unit.owner.class_name}) needs {len(ordered)} arrays ({needed}), {where}")
+                what = f"layer {unit.name!r} ({unit.owner.class_name}) needs {len(ordered)} arrays ({needed})"
+                self.problems.append(f"{what}, {where}")
             return
         assert node is not None
         for v, key in zip(ordered, have):

@@ -6,6 +6,7 @@ Nothing recurses along the graph, so chains may be thousands of layers long; nes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from npinfer.errors import FormatError, LimitError
@@ -14,6 +15,7 @@ from npinfer.readers.archive import Call, Layer, Model, TensorRef, Version, tens
 
 SEQUENTIAL = ("Sequential",)
 FUNCTIONAL = ("Functional", "Model", "Container", "Network")
+TENSORFLOW = ("TFOpLambda", "SlicingOpLambda", "TensorFlowOpLayer")
 MAX_DEPTH = 60
 
 
@@ -78,14 +80,12 @@ class _Reader:
         trainable = config.get("trainable", True) is not False
         return self.checked(name, layers, [TensorRef(layers[0].name, 0, 0)], [tail], True, trainable)
 
-    def chain(
-        self, layers: list[Layer], shape: tuple[int | None, ...] | None, dtype: str
-    ) -> tuple[list[Layer], TensorRef]:
+    def chain(self, layers: list[Layer], shape: tuple[int | None, ...] | None, dtype: str) -> tuple[list[Layer], TensorRef]:
         """The layers of a Sequential with their calls; an InputLayer comes first where the file has none."""
         if layers[0].class_name == "InputLayer":
             head, rest = layers[0], layers[1:]
-            if head.config.get("shape") is None and shape is not None:
-                head = _input(head.name, shape, head.config.get("dtype"), head.config)
+            known = head.input_shape if head.input_shape is not None else shape
+            head = _input(head.name, known, head.config.get("dtype"), head.config)
         else:
             known = layers[0].input_shape if layers[0].input_shape is not None else shape
             taken = {k.name for k in layers}
@@ -157,24 +157,26 @@ class _Reader:
         items = config["layers"]
         name = config.get("name")
         name = name if isinstance(name, str) else "model"
-        known = {r.get("name") or r["config"].get("name") for r in items if isinstance(r, Mapping) and isinstance(r.get("config"), dict)}
-        known |= {r.get("name") for r in items if isinstance(r, Mapping)}
+        known: set[Any] = {r.get("name") for r in items if isinstance(r, Mapping)}
+        known |= {r["config"].get("name") for r in items if isinstance(r, Mapping) and isinstance(r.get("config"), dict)}
         layers = []
         modern = False
         for raw in items:
             layer = self.layer(raw, depth)
             given = raw.get("name")
             if isinstance(given, str) and given and given != layer.name:  # the entry's name is the one that calls refer to
-                layer = _renamed(layer, given)
+                layer = replace(layer, name=given)
             inbound = raw.get("inbound_nodes")
             modern |= isinstance(inbound, list) and any(isinstance(n, Mapping) and "args" in n for n in inbound)
             class_name = str(raw.get("class_name"))
             found = nodes.calls(inbound, class_name, known, self.where(layer.name))
             layers.append(_called(layer, () if layer.class_name == "InputLayer" else found))
-        inputs = self.tree(config["input_layers"], "input_layers")
-        outputs = self.tree(config["output_layers"], "output_layers")
+        inputs = _flat(self.tree(config["input_layers"], "input_layers"))
+        if isinstance(inputs, dict):  # Keras takes and numbers them in the order of their names
+            inputs = {k: inputs[k] for k in sorted(inputs)}
+        outputs = _flat(self.tree(config["output_layers"], "output_layers"))
         layers, inputs, outputs = self.renumber(layers, inputs, outputs, modern)
-        layers = [tfops.modern(k) if k.class_name in ("TFOpLambda", "SlicingOpLambda", "TensorFlowOpLayer") else k for k in layers]
+        layers = [tfops.modern(k) if k.class_name in TENSORFLOW else k for k in layers]
         return self.checked(name, layers, inputs, outputs, False, config.get("trainable", True) is not False)
 
     def tree(self, raw: Any, what: str) -> Any:
@@ -206,19 +208,15 @@ class _Reader:
         for name, layer in held.items():
             n = len(layer.calls)
             if modern:
-                inside[name] = 0
-                outside[name] = int(not layer.config["sequential"] or max(ends[name], default=0) >= n) if 0 not in ends[name] else 0
+                counted = not layer.config["sequential"] or max(ends[name], default=0) >= n
+                inside[name], outside[name] = 0, int(counted and 0 not in ends[name])
             else:
                 both = used[name] | ends[name]
                 inside[name] = outside[name] = int(0 not in both)
-        layers = [
-            _called(k, tuple(Call(_shift(c.args, inside), _shift(c.kwargs, inside)) for c in k.calls)) for k in layers
-        ]
+        layers = [_called(k, tuple(Call(_shift(c.args, inside), _shift(c.kwargs, inside)) for c in k.calls)) for k in layers]
         return layers, inputs, _shift(outputs, outside)
 
-    def checked(
-        self, name: str, layers: list[Layer], inputs: Any, outputs: Any, sequential: bool, trainable: bool
-    ) -> Model:
+    def checked(self, name: str, layers: list[Layer], inputs: Any, outputs: Any, sequential: bool, trainable: bool) -> Model:
         """The model, where its references fit; FormatError otherwise."""
         byname: dict[str, Layer] = {}
         for k in layers:
@@ -243,9 +241,14 @@ class _Reader:
                 count = 1 if target.class_name == "InputLayer" else len(target.calls)
                 if not 0 <= r.node < count:
                     raise FormatError(
-                        f"{self.source}: {user} refers to call {r.node} of layer {r.layer!r}, which has {count} (numbered from 0)"
+                        f"{self.source}: {user} refers to call {r.node} of layer {r.layer!r}; it has {count}, numbered from 0"
                     )
         return Model(name, tuple(layers), inputs, outputs, sequential, trainable)
+
+
+def _flat(tree: Any) -> Any:
+    """One level of lists: callers pass and get nested lists of tensors as one."""
+    return list(tensors(tree)) if isinstance(tree, list) else tree
 
 
 def _refs(calls: Iterable[Call]) -> Iterable[TensorRef]:
@@ -274,11 +277,7 @@ def _called(k: Layer, calls: tuple[Call, ...]) -> Layer:
     """The layer with these calls; an InputLayer's config is brought to {"shape", "dtype"}."""
     if k.class_name == "InputLayer" and "shape" not in k.config:
         return _input(k.name, k.input_shape, k.config.get("dtype"), k.config)
-    return Layer(k.class_name, k.name, k.config, calls, k.model, k.module, k.trainable, k.dtype, k.input_shape)
-
-
-def _renamed(k: Layer, name: str) -> Layer:
-    return Layer(k.class_name, name, k.config, k.calls, k.model, k.module, k.trainable, k.dtype, k.input_shape)
+    return replace(k, calls=calls)
 
 
 def _input(name: str, shape: tuple[int | None, ...] | None, dtype: Any, config: Mapping[str, Any] | None = None) -> Layer:

@@ -40,7 +40,8 @@ def guess(config: Any) -> Version:
             todo.extend(item)
     for major, keys in ((3, _KERAS3 - {"module"}), (1, _KERAS1 - {"bias"}), (2, _KERAS2), (1, _KERAS1)):
         if seen & keys:
-            return Version(2 if major == 3 and "batch_input_shape" in seen else major, (), major == 3 and "batch_shape" not in seen)
+            tf = major == 3 and "batch_shape" not in seen
+            return Version(2 if tf and "batch_input_shape" in seen else major, (), tf)
     return Version(1)
 
 
