@@ -5,7 +5,8 @@
     python extract_weights.py --list model.keras
 
 One file that runs by itself wherever Python 3.6 or later, numpy and h5py are: copy it to the host. It reads .h5 files of Keras
-1, 2 and 3 (full or weights only), .keras and .weights.h5. Keys are "layer/variable", in the file's order; bfloat16 becomes float32:
+1, 2 and 3 (full or weights only), .keras and .weights.h5. Keys are "layer/variable", as in npinfer.read_weights, in the file's
+order layer by layer; bfloat16 becomes float32:
 
     weights = numpy.load("weights.npz")
     weights["dense_1/kernel"]
@@ -75,7 +76,7 @@ class Reader:
         self.left -= bytes_
         address = h5py.h5o.get_info(item.id).addr
         if self.left < 0 or address in self.seen:
-            raise Refused("%s: %d bytes, more than a file of %d explains" % (where, bytes_, self.size))
+            raise Refused(f"{where}: {bytes_} bytes, more than a file of {self.size} explains")
         self.seen.add(address)
         if not plist.get_nfilters() and item.id.get_storage_size() < bytes_:
             raise Refused(f"{where}: the file doesn't hold all of it")
@@ -95,8 +96,8 @@ def names(group, attribute):
         pieces = [group.attrs[attribute]]
     else:
         pieces = []
-        while "%s%d" % (attribute, len(pieces)) in group.attrs:
-            pieces.append(group.attrs["%s%d" % (attribute, len(pieces))])
+        while f"{attribute}{len(pieces)}" in group.attrs:
+            pieces.append(group.attrs[f"{attribute}{len(pieces)}"])
         if not pieces:
             return None
     return [text(s) for piece in pieces for s in np.ravel(piece)]
@@ -121,7 +122,7 @@ def of_layer(layer, weights):
     keys = []
     for p in parts:
         last = p[-1][len(layer) + 1 :] if p[-1].startswith(layer + "_") and len(p[-1]) > len(layer) + 1 else p[-1]
-        keys.append("/".join([layer] + p[common:-1] + [last]))
+        keys.append("/".join([layer, *p[common:-1], last]))
     if len(set(keys)) < len(keys):
         keys = [f"{layer}/{name}" for name, _ in weights]
     return [(key, item) for key, (_, item) in zip(keys, weights)]
@@ -151,9 +152,9 @@ def of_old_layout(reader, group):
 def of_nb_layers(reader, group):
     found = []
     for k in range(int(group.attrs["nb_layers"])):
-        layer = "layer_%d" % k
+        layer = f"layer_{k}"
         inner = reader.open(group, layer)
-        wanted = ["param_%d" % i for i in range(int(inner.attrs["nb_params"]))] if isinstance(inner, h5py.Group) else []
+        wanted = [f"param_{i}" for i in range(int(inner.attrs["nb_params"]))] if isinstance(inner, h5py.Group) else []
         found += [(f"{layer}/{name}", item) for name, item in members(reader, inner, wanted)] if wanted else []
     return found
 
@@ -184,7 +185,7 @@ def of_store(reader, group):
 
     def label(path):
         return "/".join(
-            called.get(path[: k + 1] + ("vars",)) or part
+            called.get((*path[: k + 1], "vars")) or part
             for k, part in enumerate(path)
             if part not in CONTAINERS or k + 1 == len(path)
         )
@@ -205,9 +206,9 @@ def extract(path):
     if head == b"PK\3\4":
         with zipfile.ZipFile(path) as z:
             if "model.weights.h5" not in z.namelist():
-                raise Refused("a zip without model.weights.h5; found: {}".format(", ".join(z.namelist()[:10])))
+                raise Refused("a zip without model.weights.h5; found: " + ", ".join(z.namelist()[:10]))
             if z.getinfo("model.weights.h5").file_size > SLACK + RATIO * size:
-                raise Refused("model.weights.h5 unpacks to more than a file of %d bytes explains" % size)
+                raise Refused(f"model.weights.h5 unpacks to more than a file of {size} bytes explains")
             source = io.BytesIO(z.read("model.weights.h5"))
     with h5py.File(source, "r") as f:
         reader = Reader(f, size)
@@ -220,13 +221,17 @@ def extract(path):
         else:
             found = of_store(reader, group)
         if not found and names(group, "layer_names") is None:
-            raise Refused("HDF5, but not from Keras; found: %s" % (", ".join(f) or "nothing"))
+            raise Refused("HDF5, but not from Keras; found: " + (", ".join(f) or "nothing"))
+        first = {}
+        for key, _ in found:
+            first.setdefault(key.rpartition("/")[0], len(first))
+        found.sort(key=lambda pair: first[pair[0].rpartition("/")[0]])
         result, taken = [], set()
         for key, item in found:
             free, k = key, 1
             while free in taken:
                 k += 1
-                free = "%s#%d" % (key, k)
+                free = f"{key}#{k}"
             taken.add(free)
             result.append((free, reader.array(item)))
     return result
@@ -258,9 +263,9 @@ def main():
         print("{}: {}".format(options.source, " ".join(str(e).split()) or type(e).__name__), file=sys.stderr)
         return 1
     for key, array in found if options.list else []:
-        print("%-60s %-16s %s" % (key, list(array.shape), array.dtype))
+        print(f"{key:60} {list(array.shape)!s:16} {array.dtype}")
     if options.target:
-        print("%s: %d arrays" % (options.target, len(found)))
+        print(f"{options.target}: {len(found)} arrays")
     return 0
 
 
