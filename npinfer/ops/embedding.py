@@ -9,6 +9,7 @@ import numpy as np
 
 from npinfer.errors import DtypeError, ShapeError
 from npinfer.graph import Array, Op, Spec
+from npinfer.ops import quantized
 from npinfer.ops.activations import Activation
 from npinfer.ops.affine import Affine
 from npinfer.ops.cast import Cast, as_float
@@ -57,13 +58,14 @@ def _indices(call: LayerCall, x: Value) -> Value:
 
 
 def _looked_up(call: LayerCall, x: Value, mask: bool) -> Value:
-    y = call.emit(Embedding(call.weights["embeddings"]), _indices(call, x))
+    table = quantized.table(call) if quantized.mode(call) else call.weights["embeddings"]
+    y = call.emit(Embedding(table), _indices(call, x))
     return y._replace(mask=call.emit(Differs(0.0), x) if mask else None)
 
 
-@layer("Embedding", variables=_variables, mask="own")
+@layer("Embedding", variables=_variables, mask="own", quantized=("int8", "int4"))
 def embedding(call: LayerCall, x: Value) -> Value:
-    """Indices are checked; mask_zero; LoRA. Fractions are cut off, as Keras does."""
+    """Indices are checked; mask_zero; LoRA; quantized to int8 or int4. Fractions are cut off, as Keras does."""
     call.take("mask")
     return _looked_up(call, x, bool(call.config.get("mask_zero", False)))
 

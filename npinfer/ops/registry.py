@@ -146,7 +146,8 @@ InputShape = Callable[["Config", Mapping[str, Array]], "tuple[int | None, ...] |
 
 class LayerType(NamedTuple):
     """A registered layer. mask: "pass" (result carries the first input's mask), "stop" (no mask leaves), "own" (the function
-    sets masks itself). check yields what of a config is unsupported, without weights or shapes, for the joint report."""
+    sets masks itself). check yields what of a config is unsupported, without weights or shapes, for the joint report. quantized:
+    which of Keras 3's quantization modes the function handles."""
 
     class_name: str
     function: LayerFunction
@@ -154,6 +155,7 @@ class LayerType(NamedTuple):
     mask: str
     check: Check
     input_shape: InputShape
+    quantized: tuple[str, ...] = ()
 
 
 LAYERS: dict[str, LayerType] = {}
@@ -175,12 +177,13 @@ def layer(
     mask: str = "pass",
     check: Check = _none,
     input_shape: InputShape = _unknown,
+    quantized: tuple[str, ...] = (),
 ) -> Callable[[LayerFunction], LayerFunction]:
     """Register the decorated function as the lowering of these Keras layer classes."""
 
     def register(function: LayerFunction) -> LayerFunction:
         for name in class_names:
-            LAYERS[name] = LayerType(name, function, variables, mask, check, input_shape)
+            LAYERS[name] = LayerType(name, function, variables, mask, check, input_shape, quantized)
         return function
 
     return register
