@@ -1,3 +1,133 @@
-"""The one compiled entry point. See record.py for its arguments, results and rules: that is the interface."""
+"""The interpreter: one compiled function that runs any program. record.py says what its arguments mean; that is the interface.
+
+Adding an opcode: a function `(row, frame, m) -> status`, a number in opcodes.py, a branch in `execute`.
+"""
 
 from __future__ import annotations
+
+from npinfer.executors.native import opcodes as op
+from npinfer.executors.native.frame import operand
+from npinfer.executors.native.loops import (
+    binary_row,
+    copy_row,
+    finish,
+    gather_row,
+    map_row,
+    norm_row,
+    reduce_row,
+    softmax_row,
+)
+from npinfer.executors.native.opcodes import A, ARENA, B, LINE, OUT, ROW, SIZES, WEIGHTS
+from npinfer.executors.native.panels import dots, exact_product, product
+from npinfer.executors.native.record import (
+    GENERATION,
+    NO_SCRATCH,
+    P_ARENA,
+    P_INPUTS,
+    P_OUTPUTS,
+    P_ROWS,
+    P_SCRATCH,
+    P_SCRATCH_ROW,
+    P_STRIDES,
+    P_TABLE,
+    P_TILE,
+    SLOTS,
+)
+from npinfer.executors.native.vector import fence, i64_at, i64_put, jit, read_shared
+
+
+@jit
+def dense_row(row, frame, m):
+    x, x_stride = operand(row, A, frame, m)
+    y, y_stride = operand(row, OUT, frame, m)
+    w = i64_at(frame, ARENA) + i64_at(row, WEIGHTS)
+    n, n_out, inner, exact = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2), i64_at(row, SIZES + 3)
+    temp, temp_stride = operand(row, B, frame, m)
+    room = m * temp_stride >> 8  # rows of a panel
+    if exact == 0:
+        product(x, x_stride, w, y, y_stride, n, n_out, m)
+        finish(row, y, y_stride, y_stride >> 2, m)
+    elif inner == 1:
+        exact_product(x, x_stride, w, y, y_stride, n, n_out, m, temp, room)
+        finish(row, y, y_stride, n_out, m)
+    else:
+        for r in range(m):
+            exact_product(x + r * x_stride, 4 * n, w, y + r * y_stride, 4 * n_out, n, n_out, inner, temp, room)
+        finish(row, y, y_stride, inner * n_out, m)
+    return 0
+
+
+@jit
+def dots_row(row, frame, m):
+    x, x_stride = operand(row, A, frame, m)
+    y, y_stride = operand(row, OUT, frame, m)
+    w = i64_at(frame, ARENA) + i64_at(row, WEIGHTS)
+    n, n_out, inner = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2)
+    for r in range(m):
+        for i in range(inner):
+            dots(x + r * x_stride + 4 * i * n, w, y + r * y_stride + 4 * i * n_out, n, n_out)
+    finish(row, y, y_stride, inner * n_out, m)
+    return 0
+
+
+@jit
+def execute(row, frame, m):
+    """Run one row over a tile of m samples; LLVM makes a jump table of this."""
+    opcode = i64_at(row, 0)
+    if opcode == op.DENSE:
+        return dense_row(row, frame, m)
+    if opcode == op.DOTS:
+        return dots_row(row, frame, m)
+    if opcode == op.MAP:
+        return map_row(row, frame, m)
+    if opcode == op.COPY:
+        return copy_row(row, frame, m)
+    if opcode == op.BINARY:
+        return binary_row(row, frame, m)
+    if opcode == op.SOFTMAX:
+        return softmax_row(row, frame, m)
+    if opcode == op.NORM:
+        return norm_row(row, frame, m)
+    if opcode == op.REDUCE:
+        return reduce_row(row, frame, m)
+    return gather_row(row, frame, m)
+
+
+@jit
+def run(program, ins, outs, rows, scratch):
+    """All rows of a program over a batch, tile after tile, so that a tile's values stay in the cache from layer to layer."""
+    tile, fixed = i64_at(program, P_TILE), i64_at(program, P_SCRATCH)
+    if i64_at(scratch, 0) < fixed + min(rows, tile) * i64_at(program, P_SCRATCH_ROW):
+        return NO_SCRATCH
+    frame = scratch + LINE
+    i64_put(frame, 0, scratch + fixed)
+    i64_put(frame, 1, i64_at(program, P_ARENA))
+    n_in, n_out = i64_at(program, P_INPUTS), i64_at(program, P_OUTPUTS)
+    table = i64_at(program, P_TABLE)
+    end = table + 8 * ROW * i64_at(program, P_ROWS)
+    start = 0
+    while start < rows:
+        m = min(tile, rows - start)
+        for k in range(n_in):
+            i64_put(frame, 2 + k, i64_at(ins, k) + start * i64_at(program, P_STRIDES + k))
+        for k in range(n_out):
+            i64_put(frame, 2 + n_in + k, i64_at(outs, k) + start * i64_at(program, P_STRIDES + n_in + k))
+        row = table
+        while row < end:
+            status = execute(row, frame, m)
+            if status != 0:
+                return status
+            row += 8 * ROW
+        start += m
+    return 0
+
+
+@jit
+def entry(ctx, ins, outs, rows, scratch):
+    """Run the current program, and again if its memory may have been rewritten meanwhile (record.py, "Weight swap")."""
+    while True:
+        began = read_shared(ctx + 8 * GENERATION) >> 1
+        status = run(i64_at(ctx, SLOTS + (began & 1)), ins, outs, rows, scratch)
+        fence()
+        if read_shared(ctx + 8 * GENERATION) < 2 * began + 3:
+            return status

@@ -1,0 +1,55 @@
+"""The compiled engine's instruction set: opcodes, the words of a table row, activation kinds. No Numba is needed to import this.
+
+A program is a table of rows, each ROW int64 words. An operand is three words: a region, an offset in bytes, and the bytes from one
+sample to the next. Regions: SCRATCH (the offset is that of one row; a tile of m rows has its buffers at m times the offset),
+ARENA (the packed weights), then one a graph input, then one a graph output.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ROW: Final = 24
+SCRATCH: Final = 0
+ARENA: Final = 1
+FIRST_INPUT: Final = 2
+
+# words of a row
+OPCODE: Final = 0
+ACTIVATION: Final = 1  # its number in KINDS; 0: none
+PARAMETERS: Final = 2  # two words: up to four float32
+WEIGHTS: Final = 4  # offset in the arena, bytes
+OUT: Final = 5  # operands: region, offset, stride
+A: Final = 8
+B: Final = 11
+SIZES: Final = 14  # what the opcode says
+
+# opcodes. "inner" counts the vectors of a sample that one row of weights is applied to (1 unless the sample has leading axes)
+DENSE: Final = 0  # sizes: n_in, n_out, inner, exact (1: nothing beyond n_out may be written; then B is working space, a panel
+# wide and some rows long). Panels of up to 64 outputs
+DOTS: Final = 1  # sizes: n_in, n_out, inner. A kernel with few outputs: one dot product each
+MAP: Final = 2  # sizes: n. out = activation(a), n floats a sample
+COPY: Final = 3  # out = a in another arrangement: a walk (below) is in the arena at WEIGHTS
+BINARY: Final = 4  # sizes: place in BINARIES. out = a ∘ b with broadcasting: a walk in the arena
+SOFTMAX: Final = 5  # sizes: outer, n, log (0 or 1); along the last axis
+NORM: Final = 6  # sizes: outer, n, center (0: root mean square alone); parameters: epsilon. (a - mean) / sqrt(variance + epsilon)
+REDUCE: Final = 7  # sizes: outer, n, place in REDUCTIONS; along the last axis
+GATHER: Final = 8  # sizes: indices a sample, bytes of an entry, entries, dtype (place in INDEX_DTYPES), number for errors
+
+#: A walk: how an op goes through its arrays. WALK int64 words: 4 lengths, then for out, a and b 4 strides and a start, in bytes
+WALK: Final = 4 + 3 * 5
+
+BINARIES: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod")
+INDEX_DTYPES: Final = ("float32", "int32", "int64")
+
+#: elementwise kinds of npinfer.ops.activations that have a compiled form; the number in a table row is the place here
+KINDS: Final = tuple(
+    "linear relu tanh sigmoid relu_max leaky_relu relu_general thresholded_relu elu selu celu gelu gelu_tanh hard_sigmoid "
+    "hard_sigmoid_k2 silu hard_silu softplus softsign exponential mish log_sigmoid hard_shrink soft_shrink tanh_shrink squareplus "
+    "hard_tanh sparse_plus sparse_sigmoid threshold erf".split()
+)
+
+PANEL: Final = 4  # vectors of a full panel
+FLOAT: Final = 4  # bytes
+LINE: Final = 64  # bytes of a vector

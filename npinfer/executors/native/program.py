@@ -1,0 +1,326 @@
+"""From a graph to what the compiled engine reads: a table of rows and one packed arena of weights.
+
+`Program(graph)` walks the nodes; the function registered for an op's class (`@packs`, pack.py) writes its rows. Rows name memory by
+`Place`; when all are written, each intermediate buffer's first and last use are known, and buffers that don't meet share memory.
+Nothing here needs Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from npinfer.executors.native import opcodes, record
+from npinfer.executors.native.opcodes import (
+    A,
+    ACTIVATION,
+    ARENA,
+    B,
+    FIRST_INPUT,
+    KINDS,
+    LINE,
+    OPCODE,
+    OUT,
+    PARAMETERS,
+    ROW,
+    SCRATCH,
+    SIZES,
+    WALK,
+    WEIGHTS,
+)
+from npinfer.executors.signature import sizes
+from npinfer.graph import Array, Graph, Node, Op, Spec
+
+F32 = np.dtype(np.float32)
+TILE_ROWS = 24  # samples that go through the layers together: four register blocks of six
+TILE_MOST = 96  # … of small networks
+TILE_BYTES = 1 << 15  # their intermediate results then stay in the first-level cache
+TILE_LIMIT = 1 << 18  # those of big ones in the second
+
+
+class NotNative(Exception):
+    """An op, or what it is used on, has no compiled form."""
+
+
+class Place:
+    """Where a value's samples lie, C-contiguous each. stride: bytes from one sample to the next."""
+
+    __slots__ = ("dtype", "first", "last", "offset", "region", "stride")
+
+    def __init__(self, region: int, offset: int, stride: int, dtype: np.dtype[Any] = F32) -> None:
+        self.region, self.offset, self.stride, self.dtype = region, offset, stride, dtype
+        self.first, self.last = -1, -1  # rows that use it, for buffers in scratch
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing beyond a sample may be written: it is the caller's memory."""
+        return self.region != SCRATCH
+
+
+Rule = Callable[..., None]
+RULES: dict[type[Op], Rule] = {}
+R = TypeVar("R", bound=Rule)
+
+
+def packs(*ops: type[Op]) -> Callable[[R], R]:
+    """Register rule(program, op, xs, ys): write the rows that compute the Places ys from the Places xs. It may raise NotNative
+    before it wrote any, or change program.places (a reshape needs no row)."""
+
+    def register(rule: R) -> R:
+        RULES.update(dict.fromkeys(ops, rule))
+        return rule
+
+    return register
+
+
+def up(n: int, unit: int = LINE) -> int:
+    return -(-n // unit) * unit
+
+
+def floats(spec: Spec) -> int:
+    return int(np.prod(sizes(spec), dtype=np.int64))
+
+
+class Program:
+    """A graph, every size known, packed. Raises NotNative where an op has no compiled form.
+
+    table: int64 rows. arena: bytes. tile, scratch_fixed, scratch_row: as in record.py. work: multiply-adds a sample.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.work = graph, 0
+        self._rows: list[dict[int, Any]] = []
+        self._uses: list[tuple[tuple[int, Place], ...]] = []
+        self._chunks: list[Array] = []
+        self._size = 0
+        self._walks: dict[bytes, int] = {}
+        n_in = len(graph.inputs)
+        results = (*graph.outputs, *(s.output for s in graph.states))
+        self.places: dict[int, Place] = {
+            v: Place(FIRST_INPUT + v, 0, floats(s) * s.dtype.itemsize, s.dtype) for v, s in enumerate(graph.inputs)
+        }
+        targets = [Place(FIRST_INPUT + n_in + k, 0, floats(graph.specs[v]) * 4) for k, v in enumerate(results)]
+        if any(graph.specs[v].dtype != F32 for v in results):
+            raise NotNative("a result that isn't float32")
+        self.homes: dict[int, Place] = {}
+        for v, target in zip(results, targets):
+            if v >= n_in:
+                self.homes.setdefault(v, target)
+        self._pass_homes_back()
+        for k, node in enumerate(graph.nodes):
+            self._pack(k, node)
+        for v, target in zip(results, targets):
+            if self.places[v] is not target:
+                self.copy(target, self.places[v], floats(graph.specs[v]))
+        self._finish(n_in, len(results))
+
+    # ---- what rules use
+
+    def spec(self, v: int) -> Spec:
+        return self.graph.specs[v]
+
+    def buffer(self, n: int) -> Place:
+        """A buffer in scratch for n floats a sample."""
+        stride = up(4 * n)
+        # rows a multiple of 1024 bytes apart would compete for a few lines of the first-level cache
+        return Place(SCRATCH, 0, stride if stride % 1024 else stride + LINE)
+
+    def weights(self, *arrays: Array) -> int:
+        """Put arrays into the arena one behind the other, 64-byte aligned at the first; returns the offset."""
+        at = self._size
+        for a in arrays:
+            flat = np.ascontiguousarray(a).reshape(-1)
+            self._chunks.append(flat)
+            self._size += flat.nbytes
+        rest = up(self._size) - self._size
+        self._chunks.append(np.zeros(rest, np.uint8))
+        self._size += rest
+        return at
+
+    def constant(self, a: Array) -> Place:
+        """A Place that is the same for all samples."""
+        return Place(ARENA, self.weights(np.asarray(a, F32)), 0)
+
+    def row(
+        self,
+        opcode: int,
+        out: Place,
+        a: Place | None = None,
+        b: Place | None = None,
+        values: Sequence[int] = (),
+        weights: int = 0,
+        activation: Op | None = None,
+        parameters: Sequence[float] = (),
+    ) -> None:
+        """Append a row. activation: an Activation op to apply to the result (or, MAP, the operation itself)."""
+        words: dict[int, Any] = {OPCODE: opcode, WEIGHTS: weights}
+        words.update({SIZES + k: int(v) for k, v in enumerate(values)})
+        if activation is not None:
+            words[ACTIVATION], parameters = kind_of(activation)
+        if parameters:
+            four = np.zeros(4, F32)
+            four[: len(parameters)] = parameters
+            words.update({PARAMETERS + k: int(w) for k, w in enumerate(four.view(np.int64))})
+        uses = tuple((word, place) for word, place in ((OUT, out), (A, a), (B, b)) if place is not None)
+        for _, place in uses:
+            if place.region == SCRATCH:
+                place.first = len(self._rows) if place.first < 0 else place.first
+                place.last = len(self._rows)
+        self._rows.append(words)
+        self._uses.append(uses)
+
+    def walk(self, shape: Sequence[int], *strides: tuple[Sequence[int], int]) -> int:
+        """The arena offset of a walk over `shape`: for out, a (and b) the strides in floats and where it starts."""
+        axes = [(n, tuple(s[0][k] for s in strides)) for k, n in enumerate(shape) if n != 1]
+        merged: list[tuple[int, tuple[int, ...]]] = []
+        for n, step in axes:
+            if merged and all(before == n * s for before, s in zip(merged[-1][1], step)):
+                merged[-1] = (merged[-1][0] * n, step)
+            else:
+                merged.append((n, step))
+        if len(merged) > 4:
+            raise NotNative("an arrangement of more than four axes")
+        merged = [(1, (0,) * len(strides))] * (4 - len(merged)) + merged
+        if merged[3][0] == 1:
+            merged[3] = (1, (1,) * len(strides))
+        words = [n for n, _ in merged]
+        for k, (_, start) in enumerate(strides):
+            words += [4 * step[k] for _, step in merged] + [4 * start]
+        words += [0] * (WALK - len(words))
+        data = np.array(words, np.int64)
+        key = data.tobytes()
+        if key not in self._walks:
+            self._walks[key] = self.weights(data)
+        return self._walks[key]
+
+    def copy(self, out: Place, a: Place, n: int) -> None:
+        """All n floats of a sample as they are."""
+        self.arrange(out, np.arange(n), a, np.arange(n))
+
+    def arrange(self, out: Place, to: Array, a: Place, source: Array) -> None:
+        """out[to[i]] = a[source[i]] for all i, where both are regular: sums of a multiple of each coordinate of i."""
+        self.row(opcodes.COPY, out, a, weights=self.walk(to.shape, steps(to), steps(source)))
+
+    def binary(self, kind: str, out: Place, a: Place, b: Place, shapes: Sequence[Sequence[int]], **more: Any) -> None:
+        """out = a ∘ b; shapes of the two operands, which broadcast."""
+        shape = np.broadcast_shapes(*(tuple(s) for s in shapes))
+        numbers = [np.broadcast_to(np.arange(int(np.prod(s))).reshape(s), shape) for s in shapes]
+        n = int(np.prod(shape))
+        walk = self.walk(shape, steps(np.arange(n).reshape(shape)), *(steps(x) for x in numbers))
+        self.row(opcodes.BINARY, out, a, b, (opcodes.BINARIES.index(kind), n), walk, **more)
+
+    def last_axes(self, place: Place, shape: Sequence[int], axes: Sequence[int]) -> tuple[Place, Array, int]:
+        """The value with some axes moved to the end: (Place, numbers of its elements in the old order, size of those axes)."""
+        axes = [a % len(shape) for a in axes]
+        order = [k for k in range(len(shape)) if k not in axes] + axes
+        n, inner = int(np.prod(shape)), int(np.prod([shape[a] for a in axes]))
+        numbers = np.arange(n).reshape(shape).transpose(order)
+        if order == list(range(len(shape))):
+            return place, numbers, inner
+        moved = self.buffer(n)
+        self.arrange(moved, np.arange(n).reshape(numbers.shape), place, numbers)
+        return moved, numbers, inner
+
+    # ---- the walk over the graph
+
+    def _pass_homes_back(self) -> None:
+        """Where only the form changes between a value and a result, compute the value in the result's memory."""
+        from npinfer.executors.native.pack import FREE
+
+        for k in reversed(range(len(self.graph.nodes))):
+            node = self.graph.nodes[k]
+            v = self.graph.first[k]
+            if isinstance(node.op, FREE) and v in self.homes and node.inputs[0] >= len(self.graph.inputs):
+                self.homes.setdefault(node.inputs[0], self.homes[v])
+
+    def _pack(self, k: int, node: Node) -> None:
+        rule = RULES.get(type(node.op))
+        if rule is None:
+            raise NotNative(type(node.op).__name__)
+        ys = []
+        for v in self.graph.results(k):
+            n = floats(self.spec(v))
+            self.places[v] = self.homes.get(v) or self.buffer(n)
+            ys.append(v)
+        rule(self, node.op, node.inputs, tuple(ys))
+
+    def _finish(self, n_in: int, n_out: int) -> None:
+        row_bytes = self._plan()
+        table = np.zeros((len(self._rows), ROW), np.int64)
+        for line, words, uses in zip(table, self._rows, self._uses):
+            for word, value in words.items():
+                line[word] = value
+            for word, place in uses:
+                line[word : word + 3] = place.region, place.offset, place.stride
+        self.table = table
+        self.arena = np.zeros(self._size, np.uint8)
+        at = 0
+        for chunk in self._chunks:
+            self.arena[at : at + chunk.nbytes] = chunk.view(np.uint8)
+            at += chunk.nbytes
+        self.scratch_row = row_bytes
+        self.scratch_fixed = LINE + up(8 * (FIRST_INPUT + n_in + n_out)) + LINE  # a line behind all, for reads of whole vectors
+        fits = max(1, row_bytes)
+        self.tile = max(TILE_ROWS, min(TILE_MOST, TILE_BYTES // fits)) if fits * TILE_ROWS <= TILE_LIMIT else TILE_LIMIT // fits
+        self.tile = max(1, self.tile // 6 * 6 or self.tile)
+
+    def _plan(self) -> int:
+        """Give buffers that live at the same time different offsets; returns the bytes a sample needs in all."""
+        buffers = {id(p): p for uses in self._uses for _, p in uses if p.region == SCRATCH}
+        placed: list[Place] = []
+        total = 0
+        for place in sorted(buffers.values(), key=lambda p: (-p.stride, p.first)):
+            alive = sorted((p for p in placed if p.first <= place.last and place.first <= p.last), key=lambda p: p.offset)
+            at = 0
+            for other in alive:
+                if at + place.stride <= other.offset:
+                    break
+                at = max(at, other.offset + other.stride)
+            place.offset = at
+            placed.append(place)
+            total = max(total, at + place.stride)
+        return total
+
+    def memory(self) -> Array:
+        """The program record, its rows and its arena as bytes for one 64-byte aligned block; addresses in it count from its start
+        (relocate them with `place_at`)."""
+        head = np.zeros(record.P_STRIDES + len(self.graph.inputs) + len(self.graph.outputs) + len(self.graph.states), np.int64)
+        n_in = len(self.graph.inputs)
+        results = (*self.graph.outputs, *(s.output for s in self.graph.states))
+        strides = [floats(s) * s.dtype.itemsize for s in (*self.graph.inputs, *(self.spec(v) for v in results))]
+        table_at = up(head.nbytes)
+        arena_at = up(table_at + self.table.nbytes)
+        head[record.P_ROWS], head[record.P_TABLE], head[record.P_ARENA] = len(self.table), table_at, arena_at
+        head[record.P_TILE], head[record.P_SCRATCH], head[record.P_SCRATCH_ROW] = self.tile, self.scratch_fixed, self.scratch_row
+        head[record.P_INPUTS], head[record.P_OUTPUTS] = n_in, len(results)
+        head[record.P_STRIDES :] = strides
+        block = np.zeros(arena_at + len(self.arena) + LINE, np.uint8)
+        for at, part in ((0, head), (table_at, self.table.reshape(-1)), (arena_at, self.arena)):
+            block[at : at + part.nbytes] = part.view(np.uint8)
+        return block
+
+
+def kind_of(activation: Op) -> tuple[int, tuple[float, ...]]:
+    """An activation's number and parameters; NotNative for one without a compiled form."""
+    kind = getattr(activation, "kind", "")
+    if kind not in KINDS:
+        raise NotNative(f"activation {kind or type(activation).__name__}")
+    return KINDS.index(kind), getattr(activation, "parameters", ())
+
+
+def steps(numbers: Array) -> tuple[tuple[int, ...], int]:
+    """(strides, start) of a regular array of element numbers; NotNative if it isn't regular."""
+    if numbers.size == 0:
+        raise NotNative("an empty array")
+    start = int(numbers[(0,) * numbers.ndim])
+    strides = tuple(
+        int(numbers[tuple(int(a == k) for a in range(numbers.ndim))]) - start if n > 1 else 0 for k, n in enumerate(numbers.shape)
+    )
+    expected = np.full(numbers.shape, start, np.int64)
+    for k, (n, stride) in enumerate(zip(numbers.shape, strides)):
+        expected += (np.arange(n) * stride).reshape([n if a == k else 1 for a in range(numbers.ndim)])
+    if not np.array_equal(expected, numbers):
+        raise NotNative("an irregular arrangement")
+    return strides, start
