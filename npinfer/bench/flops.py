@@ -73,12 +73,23 @@ def _recurrent(op: Any, inputs: Sequence[Spec], results: Sequence[Spec]) -> int:
     return 2 * (steps or OPEN_SIZE) * int(sum(a.size for a in op.arrays()))
 
 
+def _pool(op: Any, inputs: Sequence[Spec], results: Sequence[Spec]) -> int:
+    """One comparison or addition for each number of a window."""
+    return int(np.prod(op.window, dtype=np.int64)) * size(results[0])
+
+
 def _copies(op: Any, inputs: Sequence[Spec], results: Sequence[Spec]) -> int:
     return 0
 
 
 Rule = Callable[[Any, Sequence[Spec], Sequence[Spec]], int]
-RULES: dict[str, Rule] = {"Dense": _dense, "Conv": _conv, "DepthwiseConv": _depthwise, "ConvTranspose": _transposed}
+RULES: dict[str, Rule] = {
+    "Dense": _dense,
+    "Conv": _conv,
+    "DepthwiseConv": _depthwise,
+    "ConvTranspose": _transposed,
+    "Pool": _pool,
+}
 RULES.update(dict.fromkeys(("SimpleRNN", "LSTM", "GRU", "Recurrent", "RNN"), _recurrent))
 RULES.update(
     dict.fromkeys(("Reshape", "Flatten", "Permute", "Transpose", "Concatenate", "Embedding", "Cast", "Slice"), _copies)

@@ -19,6 +19,7 @@ ENDINGS = (".png", ".svg", ".html")
 INK, FAINT, GRID = "#1c2733", "#6b7885", "#e4e8ec"
 OWN = ("#0b6e8f", "#4fb3c8", "#a5d8e2")  # npinfer's engines
 OTHERS = ("#d9822b", "#7a5195", "#6a994e", "#b5485d", "#8d6e63")
+SHOWN_JUMP = 1.5  # smaller ones are in the report only
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
@@ -113,7 +114,7 @@ def bench_figure(result: dict[str, Any]) -> Any:
         figure,
         f"{result['file']}: {net['weights']:,} weights, {amount(net['flops'], 'flop')} a sample",
         f"{m['cpu']} · {m['threads']} thread · {m['python']} · NumPy {m['numpy']} · {len(rows)} runtimes in turns, "
-        f"{result['rounds']} rounds · least relative to each other, not to other machines",
+        f"{result['rounds']} rounds · compare within this picture",
     )
     grid = figure.add_gridspec(2, 2, left=0.125, right=0.93, top=0.825, bottom=0.085, hspace=0.42, wspace=0.36)
     bars_panel(figure.add_subplot(grid[0, 0]), rows, colour)
@@ -201,7 +202,7 @@ def batch_panel(axes: Any, rows: Sequence[dict[str, Any]], colour: dict[str, str
         if r["fit"]:
             line = np.geomspace(n[0], n[-1], 200)
             axes.plot(line, r["fit"]["a"] / line + r["fit"]["b"], color=colour[r["name"]], lw=1.6)
-        for j in r["jumps"]:
+        for j in (j for j in r["jumps"] if j["factor"] >= SHOWN_JUMP):
             at = np.flatnonzero(n == j["after"])[0]
             axes.annotate(
                 f"×{j['factor']:.1f}",
@@ -238,38 +239,64 @@ def roofline_panel(axes: Any, result: dict[str, Any], colour: dict[str, str]) ->
         axes.plot(weights, r["latency"]["loop"], "o", color=colour[r["name"]], ms=9, zorder=3, clip_on=False)
         marks.append((weights, r["latency"]["loop"], r["name"]))
     axes.plot([low, high], [compute, compute], color=FAINT, lw=1.2, ls="--")
-    axes.annotate(
-        f"arithmetic alone at {amount(result['peak_flops'], 'flop')}/s: {duration(compute)}",
-        (high, compute), (-4, 4), textcoords="offset points", ha="right", fontsize=9, color=FAINT,
-    )  # fmt: skip
     at = int(np.searchsorted(sizes, weights).clip(1, len(sizes) - 1))
-    best = float(np.interp(np.log(weights), np.log(sizes), np.log(floor)))
-    axes.annotate(
-        f"reading {amount(weights)} once: {duration(float(np.exp(best)))} ({amount(result['bandwidth'][at][1])}/s)",
-        (weights, float(np.exp(best))), (9, -14), textcoords="offset points", fontsize=9, color=INK,
+    best = float(np.exp(np.interp(np.log(weights), np.log(sizes), np.log(floor))))
+    axes.plot(weights, best, "o", mfc="white", mec=INK, mew=2, ms=9, zorder=4)
+    axes.text(
+        0.985, 0.03,
+        f"○  reading {amount(weights)} once: {duration(best)} at {amount(result['bandwidth'][at][1])}/s\n"
+        f"- -  the arithmetic alone: {duration(compute)} at {amount(result['peak_flops'], 'flop')}/s",
+        transform=axes.transAxes, ha="right", va="bottom", fontsize=9.5, linespacing=1.5,
     )  # fmt: skip
     axes.set_xlim(low, high)
     bottom = min(floor[0], compute, *(m[1] for m in marks))
-    axes.set_ylim(bottom / 2.5, max(floor[-1], *(m[1] for m in marks)) * 2)
-    axes.xaxis.set_major_formatter(lambda v, _: amount(v))
+    axes.set_ylim(bottom / 4, max(floor[-1], *(m[1] for m in marks)) * 2)
+    axes.xaxis.set_major_formatter(lambda v, _: amount(v).replace(".00", "").replace(".0", ""))
     times(axes.yaxis)
-    beside(axes, marks, colour, 9)
+    beside(axes, marks, colour, left=True)
     axes.set_xlabel("bytes of weights")
     axes.set_title("Against the machine: one sample, and its weights read once")
 
 
-def beside(axes: Any, ends: Sequence[tuple[float, float, str]], colour: dict[str, str], offset: float = 8) -> None:
-    """Names to the right of points, pushed apart where they would overlap."""
+def beside(axes: Any, ends: Sequence[tuple[float, float, str]], colour: dict[str, str], left: bool = False) -> None:
+    """Names beside points (to the right, or left), pushed apart where they would overlap, with lines to the points."""
     axes.figure.canvas.draw()
-    placed = sorted(((axes.transData.transform((x, y))[1], x, y, name) for x, y, name in ends), reverse=True)
-    step, above = 15 * axes.figure.dpi / 72, float("inf")
-    for pixel, x, y, name in placed:
-        shifted = min(pixel, above - step)
-        above = shifted
+    scale = 72 / axes.figure.dpi
+    placed = sorted((float(axes.transData.transform((x, y))[1]) * scale, x, y, name) for x, y, name in ends)
+    box = axes.get_window_extent()
+    heights = apart([p[0] for p in placed], 14.5, float(box.y0) * scale + 4, float(box.y1) * scale - 4)
+    for (point, x, y, name), height in zip(placed, heights):
+        shift = height - point
         axes.annotate(
-            name, (x, y), (offset, (shifted - pixel) * 72 / axes.figure.dpi), textcoords="offset points", va="center",
-            color=colour[name], fontweight="bold", fontsize=10, annotation_clip=False,
+            name, (x, y), (-16 if left else 16, shift), textcoords="offset points", va="center", ha="right" if left else "left",
+            color=colour[name], fontweight="bold", fontsize=10, annotation_clip=False, zorder=5,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+            arrowprops={"arrowstyle": "-", "color": colour[name], "lw": 0.8, "shrinkA": 1, "shrinkB": 3},
         )  # fmt: skip
+
+
+def apart(heights: Sequence[float], step: float, low: float, high: float) -> list[float]:
+    """Ascending heights moved as little as is needed to be `step` apart: groups that collide spread around their mean."""
+    groups: list[list[float]] = []
+    for h in heights:
+        groups.append([h])
+        while len(groups) > 1 and _top(groups[-2], step) + step > _bottom(groups[-1], step):
+            last = groups.pop()
+            groups[-1] += last
+    found = [_bottom(g, step) + k * step for g in groups for k in range(len(g))]
+    for k, h in enumerate(found):  # inside the panel, if that can be
+        found[k] = max(h, low if k == 0 else found[k - 1] + step)
+    for k in range(len(found) - 1, -1, -1):
+        found[k] = min(found[k], high if k == len(found) - 1 else found[k + 1] - step)
+    return found
+
+
+def _bottom(group: Sequence[float], step: float) -> float:
+    return sum(group) / len(group) - step * (len(group) - 1) / 2
+
+
+def _top(group: Sequence[float], step: float) -> float:
+    return _bottom(group, step) + step * (len(group) - 1)
 
 
 def times(axis: Any) -> None:

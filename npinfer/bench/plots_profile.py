@@ -29,7 +29,9 @@ def profile_figure(result: dict[str, Any]) -> Any:
     places = range(len(nodes) - 1, -1, -1)
     axes.barh(places, [n["time"] for n in nodes], 0.66, color=[shade[n["op"].split()[0]] for n in nodes])
     for k, n in zip(places, nodes):
-        note = f"{duration(n['time'])}  {n['share']:.0%}" + ("  NumPy" if n["engine"] == "numpy (meaning)" else "")
+        note = f"{duration(n['time'])}  {n['share']:.0%}" + (
+            "  by NumPy" if n["engine"] != result["engine"] == "native" else ""
+        )
         axes.annotate(note, (n["time"], k), (6, 0), textcoords="offset points", va="center", fontsize=10)
     axes.set_yticks(list(places), [f"{n['layer']}\n{n['op']}" for n in nodes], fontsize=9, color=INK)
     axes.set_xlim(0, max(max(n["time"] for n in nodes) * 1.18, 1))

@@ -31,7 +31,7 @@ def amount(count: float | None, unit: str = "B") -> str:
     for prefix, size in ("G", 1e9), ("M", 1e6), ("K", 1e3):
         if count >= size:
             return f"{_three(count / size)} {prefix}{unit}"
-    return f"{count:.0f} {unit}"
+    return f"{count:.0f} {unit}".rstrip()
 
 
 def columns(table: Sequence[Sequence[str]], indent: str = "") -> str:
@@ -133,20 +133,23 @@ def _verdict(result: dict[str, Any]) -> Iterator[str]:
     if not own or not peers:
         return
     best = min(own, key=lambda r: float(r["latency"]["p50"]))
-    yield f"{best['name']} against the others (median of one sample; least of a batch)"
     mine = {b["n"]: b["min"] for b in best["batches"]}
+    sizes = [n for n in sorted(mine) if any(b["n"] == n for p in peers for b in p["batches"])]
+    table = [["", "one sample", *(f"{n:,}" for n in sizes)]]
+    lost = []
     for p in peers:
-        ratio = p["latency"]["p50"] / max(best["latency"]["p50"], 1)
-        words = [f"one sample {_times(ratio)}"]
-        words += [f"{b['n']:,}: {_times(b['min'] / mine[b['n']])}" for b in p["batches"] if b["n"] in mine and b["n"] > 1]
-        yield f"  {p['name']}: " + ", ".join(words)
-    lost = [f"{p['name']} at {b['n']:,}" for p in peers for b in p["batches"] if b["n"] in mine and b["min"] < mine[b["n"]]]
-    lost = [f"{p['name']} for one sample" for p in peers if p["latency"]["p50"] < best["latency"]["p50"]] + lost
-    yield "  lost to: " + (", ".join(lost) if lost else "nobody")
-
-
-def _times(ratio: float) -> str:
-    return f"{_three(ratio)}× faster" if ratio >= 1 else f"{_three(1 / ratio)}× SLOWER"
+        theirs = {b["n"]: b["min"] for b in p["batches"]}
+        ratios = [
+            p["latency"]["p50"] / max(best["latency"]["p50"], 1),
+            *(theirs[n] / mine[n] if n in theirs else None for n in sizes),
+        ]
+        table.append([p["name"], *("-" if v is None else _three(v) + (" " if v >= 1 else "▼") for v in ratios)])
+        worse = [name for name, v in zip(table[0][1:], ratios) if v is not None and v < 1]
+        if worse:
+            lost.append(f"{p['name']} ({', '.join(worse)})")
+    yield f"how many times as fast as the others {best['name']} is: median of one sample, least of a batch; ▼ slower"
+    yield columns(table, "  ")
+    yield "  lost to: " + ("; ".join(lost) if lost else "nobody")
 
 
 def bars(pairs: Sequence[tuple[str, float]], show: Any = duration) -> str:
