@@ -133,8 +133,10 @@ class Conv(Op):
     def _grouped(self, x: Array, counts: list[int]) -> Array:
         groups, filters = self.groups, self.kernel.shape[-1]
         view = windows(x, counts, self.window, self.strides, self.dilation)
-        parts = np.moveaxis(view.reshape(*view.shape[:-1], groups, -1), -2, 0)  # splitting an axis copies nothing
-        parts = parts.reshape(groups, -1, self.kernel[..., 0].size)
+        parts = np.moveaxis(
+            view.reshape(*view.shape[:-1], groups, x.shape[-1] // groups), -2, 0
+        )  # splitting an axis copies nothing
+        parts = parts.reshape(groups, len(x) * int(np.prod(counts)), self.kernel[..., 0].size)
         kernel = self.kernel.reshape(-1, groups, filters // groups).swapaxes(0, 1)
         return np.asarray(np.matmul(parts, kernel)).swapaxes(0, 1).reshape(len(x), *counts, filters)
 

@@ -75,7 +75,8 @@ class ConvTranspose(Op):
     def __call__(self, x: Array) -> Array:
         n, *given, channels = x.shape
         window, filters, sizes = self.kernel.shape[:-2], self.kernel.shape[-2], [m or 0 for m in self.sizes(x.shape[1:-1])]
-        parts = np.matmul(x.reshape(-1, channels), self.kernel.reshape(-1, channels).T).reshape(n, *given, -1, filters)
+        taps = self.kernel[..., 0, 0].size
+        parts = np.matmul(x.reshape(-1, channels), self.kernel.reshape(-1, channels).T).reshape(n, *given, taps, filters)
         cuts = [
             max((m - 1) * s + self.spread(axis) - size, 0) // 2 if self.padding == "same" else 0
             for axis, (m, s, size) in enumerate(zip(given, self.strides, sizes))

@@ -71,16 +71,16 @@ class Lookup(Op):
 MODES = ("one_hot", "multi_hot", "count")
 
 
-def encoded(call: LayerCall, x: Value, mode: str, classes: int) -> Value:
+def encoded(call: LayerCall, x: Value, mode: str, classes: int, dtype: np.dtype[Any] | None = None) -> Value:
     """Whole numbers as Keras's output_mode asks: one_hot (a last axis of size 1 is replaced), multi_hot or count."""
     if mode == "one_hot":
         if x.shape and x.shape[-1] == 1:
             x = reshaped(call, x, x.shape[:-1])
-        return call.emit(OneHot(classes, len(x.shape), call.dtype), x)
+        return call.emit(OneHot(classes, len(x.shape), dtype or call.dtype), x)
     x = x if x.shape else reshaped(call, x, (1,))
     if len(x.shape) != 1:
         call.refuse(f"option output_mode={mode!r} on {list(x.shape)} a sample")
-    return call.emit(Count(classes, mode == "multi_hot", call.dtype), x)
+    return call.emit(Count(classes, mode == "multi_hot", dtype or call.dtype), x)
 
 
 def _check_encoding(config: Config) -> Iterable[str]:
@@ -115,7 +115,9 @@ def discretization(call: LayerCall, x: Value) -> Value:
     boundaries = np.asarray(call.config["bin_boundaries"], np.float32)
     places = call.emit(Digitize(boundaries.astype(call.dtype)), cast(call, x, call.dtype))
     mode = call.config.get("output_mode", "int")
-    return places if mode == "int" else encoded(call, places, mode, len(boundaries) + 1)
+    if mode == "int":
+        return places if call.version.major == 3 else cast(call, places, np.dtype("int64"))
+    return encoded(call, places, mode, len(boundaries) + 1)
 
 
 def _check_lookup(config: Config) -> Iterable[str]:
@@ -142,4 +144,6 @@ def integer_lookup(call: LayerCall, x: Value) -> Value:
     order = np.argsort(keys, kind="stable")
     x = x if x.spec.dtype.kind in "iu" else cast(call, x, np.dtype("int64"))
     found = call.emit(Lookup(keys[order], places[order], unknown), x)
-    return found if mode == "int" else encoded(call, found, mode, len(tokens) + 1)
+    # Keras 3 leaves the encoding in the dtype of the places
+    dtype = found.spec.dtype if call.version.major == 3 else None
+    return found if mode == "int" else encoded(call, found, mode, len(tokens) + 1, dtype)

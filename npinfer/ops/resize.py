@@ -87,7 +87,7 @@ def _lerp(x: Array, axis: int, m: int, centered: bool) -> Array:
     share = (at - low).reshape(-1, *(1,) * (x.ndim - 1 - axis))
     a = x.take(np.clip(low, 0, n - 1).astype(np.intp), axis=axis)
     b = x.take(np.clip(np.ceil(at), 0, n - 1).astype(np.intp), axis=axis)
-    return a + (b - a) * share
+    return np.asarray(a + (b - a) * share)
 
 
 class Resize(Op):

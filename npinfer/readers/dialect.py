@@ -127,6 +127,7 @@ def _is_operation(raw: Mapping[str, Any], class_name: str, config: Mapping[str, 
     if isinstance(module, str):
         return ".ops" in module
     whole = ("InputLayer", "Functional", "Sequential", "Model", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D")
+    whole = (*whole, "Discretization")
     return "trainable" not in config and class_name not in whole
 
 
@@ -134,7 +135,7 @@ def _plain(class_name: str, name: str, config: Mapping[str, Any], raw: Mapping[s
     """The parts that every layer has; config without what never matters, values as plain data."""
     kept = {k: plain(v) for k, v in config.items() if not k.endswith(DROPPED) and k not in ("name", "dtype")}
     dtype = config.get("dtype")
-    if class_name in ("InputLayer", "Cast"):
+    if class_name in ("InputLayer", "Cast") or (module == "ops" and dtype is not None):
         kept["dtype"] = policy(dtype)
     trainable = config.get("trainable", True)
     return Layer(
