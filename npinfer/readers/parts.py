@@ -156,12 +156,17 @@ def listed(model: Model, version: Version, path: Path = ()) -> list[Part]:
             found += listed(layer.model, version, inner)
         elif version.major == 3:
             own = [p for u in units(layer, inner, version) for p in _own_order(u)]
-            found += sorted(own, key=lambda p: bool(p.unit.prefix))
+            found += sorted(own, key=_spectral if layer.class_name == "SpectralNormalization" else lambda p: bool(p.unit.prefix))
             for key, model in models_in(layer):
                 found += listed(model, version, (*inner, *key.split("/")))
         else:
             found += group(layer, inner, version)
     return found
+
+
+def _spectral(part: Part) -> int:
+    """SpectralNormalization tracks its layer's kernel as its own, before its vector."""
+    return 1 if not part.unit.prefix else 0 if part.base in ("kernel", "embeddings") else 2
 
 
 def _own_order(unit: Unit) -> list[Part]:

@@ -165,6 +165,8 @@ class _Matching:
         ordered = [v for v in unit.variables if v.trainable] + [v for v in unit.variables if not v.trainable]
         node = _inside(group, unit.outer, unit.prefix.rstrip("/")) if unit.prefix else group
         have = sorted(node.vars, key=_number) if node is not None else []
+        if unit.owner.class_name == "SpectralNormalization" and len(have) == len(ordered) + 1 and node is not None:
+            self.used.add(f"{node.path}/vars/{have.pop(0)}")  # its layer's kernel, which it tracks as its own as well
         if len(have) < len(ordered):
             kept = [v for v in ordered if not v.optional]
             ordered = kept if len(kept) == len(have) else ordered
