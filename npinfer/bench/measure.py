@@ -248,7 +248,7 @@ def bandwidth() -> list[tuple[int, float]]:
     """(bytes, bytes per second) that one thread reads, for working sets from cache to memory: the dot product of two halves."""
     found = []
     small = np.ones(16, np.float32)
-    for power in range(12, 27):
+    for power in range(13, 27):
         size = 1 << power
         a, b = np.ones(size // 8, np.float32), np.ones(size // 8, np.float32)
         count = max(3, min(3000, (1 << 23) // size))

@@ -226,7 +226,7 @@ def batch_panel(axes: Any, rows: Sequence[dict[str, Any]], colour: dict[str, str
 def roofline_panel(axes: Any, result: dict[str, Any], colour: dict[str, str]) -> None:
     """How long this machine needs to read so many bytes of weights once, and where the runners stand."""
     sizes = np.array([s for s, _ in result["bandwidth"]], float)
-    floor = np.array([s / max(b, 1) * 1e9 for s, b in result["bandwidth"]])
+    floor = np.maximum.accumulate([s / max(b, 1) * 1e9 for s, b in result["bandwidth"]])
     weights, flops = float(result["network"]["weight_bytes"]), float(result["network"]["flops"])
     compute = flops / result["peak_flops"] * 1e9
     low, high = min(sizes[0], weights / 4), max(sizes[-1], weights * 4)
@@ -255,7 +255,7 @@ def roofline_panel(axes: Any, result: dict[str, Any], colour: dict[str, str]) ->
     times(axes.yaxis)
     beside(axes, marks, colour, left=True)
     axes.set_xlabel("bytes of weights")
-    axes.set_title("Against the machine: one sample, and its weights read once")
+    axes.set_title("Against the machine: its weights, read once")
 
 
 def beside(axes: Any, ends: Sequence[tuple[float, float, str]], colour: dict[str, str], left: bool = False) -> None:
