@@ -20,6 +20,7 @@ FAMILIES = (
     "joining",
     "arithmetic",
     "reductions",
+    "norm_operations",
     "products",
     "identity",
     "wrappers",

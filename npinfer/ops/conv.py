@@ -10,6 +10,7 @@ import numpy as np
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Op, Shape, Spec, Streamed
 from npinfer.ops.activations import NAMED, Activation, activate, check_activation
+from npinfer.ops.cast import as_float
 from npinfer.ops.registry import LayerCall, Value, layer, operation
 from npinfer.ops.windows import Padding, as_asked, channels_last, padded, pairs_of, several, window_count, windows
 
@@ -182,6 +183,7 @@ def convolve(call: LayerCall, x: Value, rank: int, kernel: Array, bias: Array | 
     """A Conv with the layer's strides, padding and dilation; x is channels-last."""
     strides = several(call, call.config.get("strides", 1), rank, "strides")
     dilation = several(call, call.config.get("dilation_rate", 1), rank, "dilation_rate")
+    x = as_float(call, x)
     return call.emit(Conv(kernel, bias, strides, call.config.get("padding", "valid"), dilation, groups), x)
 
 
@@ -202,6 +204,7 @@ def _check_window(call: LayerCall, rank: int, kernel: Array) -> None:
 
 def _conv(rank: int) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
+        """Strides, dilation, groups, all paddings, both data formats."""
         kernel = call.weights["kernel"]
         _check_window(call, rank, kernel)
         groups = several(call, call.config.get("groups") or 1, 1, "groups")[0]
@@ -221,6 +224,7 @@ def depthwise(call: LayerCall, x: Value, rank: int, kernel: Array, bias: Array |
 
 def _depthwise(rank: int) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
+        """Strides, dilation, depth multiplier, both data formats."""
         return activated(call, depthwise(call, x, rank, call.weights["kernel"], call.weights.get("bias")))
 
     return lower
@@ -228,6 +232,7 @@ def _depthwise(rank: int) -> Callable[[LayerCall, Value], Value]:
 
 def _separable(rank: int) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
+        """Strides, dilation, depth multiplier, both data formats."""
         middle = depthwise(call, x, rank, call.weights["depthwise_kernel"], None)
         ones = (1,) * rank
         y = call.emit(Conv(call.weights["pointwise_kernel"], call.weights.get("bias"), ones, "valid", ones), middle)

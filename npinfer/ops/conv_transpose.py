@@ -10,6 +10,7 @@ import numpy as np
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Op, Shape, Spec
 from npinfer.ops.activations import Activation
+from npinfer.ops.cast import as_float
 from npinfer.ops.conv import activated, biased, check_conv
 from npinfer.ops.registry import LayerCall, Value, layer
 from npinfer.ops.windows import channels_last, several
@@ -110,6 +111,7 @@ def _input_shape(rank: int) -> Callable[[Config, Mapping[str, Array]], Shape | N
 
 def _transpose(rank: int) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
+        """Strides, output_padding, dilation without strides, both data formats."""
         c = call.config
         strides = several(call, c.get("strides", 1), rank, "strides")
         dilation = several(call, c.get("dilation_rate", 1), rank, "dilation_rate")
@@ -123,7 +125,7 @@ def _transpose(rank: int) -> Callable[[LayerCall, Value], Value]:
         op = ConvTranspose(
             call.weights["kernel"], call.weights.get("bias"), strides, c.get("padding", "valid"), extra, dilation
         )
-        return activated(call, call.emit(op, channels_last(call, x, rank)))
+        return activated(call, call.emit(op, as_float(call, channels_last(call, x, rank))))
 
     return lower
 

@@ -94,7 +94,7 @@ def _check_encoding(config: Config) -> Iterable[str]:
 
 @layer("CategoryEncoding", mask="stop", check=_check_encoding)
 def category_encoding(call: LayerCall, x: Value) -> Value:
-    """one_hot, multi_hot, count"""
+    """Modes one_hot, multi_hot, count."""
     mode = call.config.get("output_mode", "multi_hot")
     x = x if x.spec.dtype.kind in "iu" else cast(call, x, INT32)
     return encoded(call, x, "multi_hot" if mode == "binary" else mode, int(call.config["num_tokens"]))
@@ -111,7 +111,7 @@ def _check_discretization(config: Config) -> Iterable[str]:
 
 @layer("Discretization", mask="stop", check=_check_discretization)
 def discretization(call: LayerCall, x: Value) -> Value:
-    """with given or adapted boundaries; int, one_hot, multi_hot, count"""
+    """With its boundaries in the config; modes int, one_hot, multi_hot, count."""
     boundaries = np.asarray(call.config["bin_boundaries"], np.float32)
     places = call.emit(Digitize(boundaries.astype(call.dtype)), cast(call, x, call.dtype))
     mode = call.config.get("output_mode", "int")
@@ -133,7 +133,7 @@ def _check_lookup(config: Config) -> Iterable[str]:
 
 @layer("IntegerLookup", mask="stop", check=_check_lookup)
 def integer_lookup(call: LayerCall, x: Value) -> Value:
-    """with the vocabulary in the config and one place for unknown numbers; int, one_hot, multi_hot, count"""
+    """With its vocabulary in the config and one place for unknown numbers; modes int, one_hot, multi_hot, count."""
     mask, oov = call.config.get("mask_token"), call.config.get("oov_token", -1)
     mode = call.config.get("output_mode", "int")
     tokens = [v for v in call.config["vocabulary"] if v not in (mask, oov)]

@@ -12,9 +12,10 @@ from npinfer.errors import DtypeError, ShapeError
 from npinfer.graph import Array, Op, Spec
 from npinfer.ops.arithmetic import BOOL, Where, binary, unary
 from npinfer.ops.joining import FullLike, joined
+from npinfer.ops.norm_operations import normalized
 from npinfer.ops.operands import cast
 from npinfer.ops.products import BatchDot
-from npinfer.ops.reductions import normalized, reduce
+from npinfer.ops.reductions import reduce
 from npinfer.ops.registry import LayerCall, Value, layer
 from npinfer.ops.reshape import expanded, reshaped
 from npinfer.ops.shapes import broadcast, promote, sample_axis
@@ -75,7 +76,7 @@ def all_of(call: LayerCall, masks: Sequence[Value]) -> Value:
 
 @layer("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", mask="own")
 def merge(call: LayerCall, xs: Any) -> Value:
-    """Inputs of lower rank get axes of size 1 after the batch axis, as in Keras, then NumPy's broadcasting."""
+    """Any number of inputs; those of lower rank get axes of size 1 after the batch axis, then all are broadcast; masks."""
     values = _tensors(call, xs)
     kind = call.layer.class_name.lower()
     if kind == "subtract" and len(values) != 2:
@@ -123,6 +124,7 @@ def _masked(call: LayerCall, kind: str, xs: Sequence[Value]) -> Value:
 
 @layer("Concatenate", mask="own")
 def concatenate(call: LayerCall, xs: Any) -> Value:
+    """Along any axis but the batch's; masks."""
     values = _tensors(call, xs)
     axis = sample_axis(call, call.config.get("axis", -1), len(values[0].shape) + 1)
     mask = _joined_mask(call, values, axis)
@@ -151,6 +153,7 @@ def _joined_mask(call: LayerCall, xs: Sequence[Value], axis: int) -> Value | Non
 
 @layer("Dot", mask="stop")
 def dot(call: LayerCall, xs: Any) -> Value:
+    """Any axes, normalize."""
     values = _tensors(call, xs)
     if len(values) != 2:
         raise ShapeError(f"layer {call.name!r}: takes two inputs, got {len(values)}")

@@ -134,11 +134,16 @@ def pooled(call: LayerCall, x: Value, rank: int, kind: str) -> Value:
 
 
 def _pool(rank: int, kind: str) -> Callable[[LayerCall, Value], Value]:
-    return lambda call, x: pooled(call, x, rank, kind)
+    def lower(call: LayerCall, x: Value) -> Value:
+        """Strides, both paddings, both data formats."""
+        return pooled(call, x, rank, kind)
+
+    return lower
 
 
 def _global(rank: int, kind: str) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
+        """With or without keepdims; the average over steps leaves masked ones out."""
         keepdims, mask = bool(call.config.get("keepdims", False)), x.mask
         y = channels_last(call, x._replace(mask=None), rank)
         takes = mask is not None and kind == "average" and rank == 1
@@ -150,6 +155,7 @@ def _global(rank: int, kind: str) -> Callable[[LayerCall, Value], Value]:
 
 def _adaptive(rank: int, kind: str) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
+        """Any output size."""
         sizes = several(call, call.config["output_size"], rank, "output_size")
         return as_asked(call, call.emit(AdaptivePool(kind, sizes), channels_last(call, x, rank)))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from npinfer.errors import DtypeError, ShapeError
 from npinfer.graph import Array, Op, Spec, Streamed
-from npinfer.ops.arithmetic import BOOL, INT32, binary, unary
+from npinfer.ops.arithmetic import BOOL, INT32, binary
 from npinfer.ops.indexing import part
 from npinfer.ops.operands import cast
 from npinfer.ops.registry import LayerCall, Value, operation
@@ -191,56 +191,6 @@ def average(call: LayerCall, x: Value, weights: Any = None) -> Value:
         call.refuse(f"weights of shape {list(w.shape)}")
     w = w.reshape(-1, *(1,) * (len(x.shape) - 1 - axis))
     return binary(call, "divide", reduce(call, "sum", binary(call, "multiply", x, w), (axis,)), np.asarray(w.sum()))
-
-
-def vector_norm(call: LayerCall, x: Value, order: Any, axes: tuple[int, ...], keepdims: bool) -> Value:
-    """The order-norm over axes: 2 (also None and "fro"), 1, 0, any number, ±inf."""
-    if x.spec.dtype.kind != "f":
-        x = cast(call, x, call.dtype)
-    if order in (None, 2, "fro"):
-        return unary(call, "sqrt", reduce(call, "sum", unary(call, "square", x), axes, keepdims))
-    if not isinstance(order, (int, float)):
-        call.refuse(f"norm of order {order!r}")
-    size = unary(call, "abs", x)
-    if order in (np.inf, -np.inf):
-        return reduce(call, "max" if order > 0 else "min", size, axes, keepdims)
-    if order == 0:
-        return reduce(call, "sum", cast(call, binary(call, "not_equal", x, 0), x.spec.dtype), axes, keepdims)
-    if order == 1:
-        return reduce(call, "sum", size, axes, keepdims)
-    total = reduce(call, "sum", binary(call, "power", size, float(order)), axes, keepdims)
-    return binary(call, "power", total, 1.0 / order)
-
-
-@operation("Norm")
-def norm(call: LayerCall, x: Value) -> Value:
-    order, axes = call.config.get("ord"), sample_axes(call, call.config.get("axis"), len(x.shape) + 1)
-    order = {"inf": np.inf, "-inf": -np.inf}.get(order, order) if isinstance(order, str) else order
-    if len(axes) > 1 and order not in (None, "fro"):
-        call.refuse(f"norm of order {order!r} of matrices")
-    return vector_norm(call, x, order, axes, bool(call.config.get("keepdims", False)))
-
-
-def normalized(call: LayerCall, x: Value, axes: tuple[int, ...], order: int = 2, epsilon: float = 1e-7) -> Value:
-    """x over its norm, which counts as epsilon where it is less (keras.ops.normalize)."""
-    if x.spec.dtype.kind != "f":
-        x = cast(call, x, call.dtype)
-    if order == 2:
-        square = reduce(call, "sum", unary(call, "square", x), axes, True)
-        return binary(call, "multiply", x, binary(call, "minimum", unary(call, "rsqrt", square), 1.0 / epsilon))
-    return binary(call, "divide", x, binary(call, "maximum", vector_norm(call, x, order, axes, True), epsilon))
-
-
-@operation("Normalize")
-def normalize(call: LayerCall, x: Value) -> Value:
-    axes, epsilon = sample_axes(call, call.config.get("axis", -1), len(x.shape) + 1), call.config.get("epsilon")
-    return normalized(call, x, axes, call.config.get("order", 2), 1e-7 if epsilon is None else epsilon)
-
-
-@operation("Moments")
-def moments(call: LayerCall, x: Value) -> list[Value]:
-    axes, keepdims = sample_axes(call, call.config.get("axes"), len(x.shape) + 1, "axes"), bool(call.config.get("keepdims"))
-    return [reduce(call, kind, x, axes, keepdims) for kind in ("mean", "var")]
 
 
 @operation("TopK")

@@ -88,6 +88,7 @@ def _data_format(config: Config) -> list[str]:
 
 @layer("Flatten", mask="stop", check=_data_format)
 def flatten(call: LayerCall, x: Value) -> Value:
+    """Both data formats."""
     rank = len(x.shape)
     if call.config.get("data_format") == "channels_first" and rank > 1:
         x = transposed(call, x, (*range(1, rank), 0))
@@ -96,6 +97,7 @@ def flatten(call: LayerCall, x: Value) -> Value:
 
 @layer("Reshape", mask="stop")
 def reshape(call: LayerCall, x: Value) -> Value:
+    """One size may be -1."""
     target = call.config["target_shape"]
     return call.emit(Reshape(tuple(-1 if n is None else int(n) for n in target)), x)
 

@@ -45,6 +45,7 @@ def _axes(call: LayerCall, x: Value, rank: int) -> int:
 
 def _zero_padding(rank: int) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
+        """Any borders, both data formats."""
         first, widths = _axes(call, x, rank), [(0, 0)] * (rank + 1)
         widths[first : first + rank] = _borders(call, "padding", rank)
         return call.emit(Pad(tuple(widths)), x)
@@ -54,6 +55,7 @@ def _zero_padding(rank: int) -> Callable[[LayerCall, Value], Value]:
 
 def _cropping(rank: int) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
+        """Any borders, both data formats."""
         first, key = _axes(call, x, rank), [slice(None)] * (rank + 1)
         for axis, (a, b) in enumerate(_borders(call, "cropping", rank), first):
             n = x.shape[axis]
@@ -67,6 +69,7 @@ def _cropping(rank: int) -> Callable[[LayerCall, Value], Value]:
 
 def _up_sampling(rank: int) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
+        """Nearest, and for images TensorFlow's other interpolations, as the writer's version placed pixels."""
         factors = several(call, call.config.get("size", 2), rank, "size")
         method = str(call.config.get("interpolation") or "nearest").lower()
         if method == "nearest":
@@ -120,7 +123,7 @@ def padded_to_aspect(call: LayerCall, x: Value, height: int, width: int, fill: f
 
 @layer("Resizing", mask="stop", check=_check_resizing)
 def resizing(call: LayerCall, x: Value) -> Value:
-    """all interpolations, antialias, crop_to_aspect_ratio, pad_to_aspect_ratio"""
+    """All interpolations, antialias, crop_to_aspect_ratio, pad_to_aspect_ratio."""
     c = call.config
     return as_asked(call, _resized(call, channels_last(call, x, 2), int(c["height"]), int(c["width"])))
 
@@ -143,7 +146,7 @@ def _resized(call: LayerCall, x: Value, height: int, width: int) -> Value:
 
 @layer("CenterCrop", mask="stop", check=_format)
 def center_crop(call: LayerCall, x: Value) -> Value:
-    """images smaller than the crop are enlarged to it"""
+    """Images smaller than the crop are enlarged to it."""
     height, width = int(call.config["height"]), int(call.config["width"])
     x = cast(call, channels_last(call, x, 2), call.dtype)
     h, w = x.shape[:2]
