@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Shape, Spec
 from npinfer.ops.cast import as_float
@@ -98,8 +96,11 @@ def _cell(call: LayerCall, rank: int) -> ConvLSTMCell:
 
 
 def _moved(call: LayerCall, x: Value, start: int, end: int) -> Value:
-    order = np.moveaxis(np.arange(len(x.shape)), start, end)
-    return transposed(call, x, tuple(int(k) for k in order))
+    """x with axis `start` at place `end`; -1 is the last."""
+    order = list(range(len(x.shape)))
+    moved = order.pop(start)
+    order.insert(end if end >= 0 else len(order), moved)
+    return transposed(call, x, tuple(order))
 
 
 for _rank in (1, 2, 3):
