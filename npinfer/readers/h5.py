@@ -52,22 +52,23 @@ class File:
         self.stored_bytes = 0
         with reading(self.where):
             # A file on disk is opened by its path: the library's own driver is the one it is tested with.
-            self.id = h5py.File(source.path, "r").id if source.path else h5f.open_file_image(source.all())
-            if not self.id.valid:
-                raise FormatError(f"{self.where}: damaged or cut off HDF5; save the model again, or copy the file again")
-            plist = self.id.get_create_plist()
-            self.base = int(plist.get_userblock())
-            if plist.get_sizes() != (8, 8):
-                raise FormatError(f"{self.where}: HDF5 with addresses of {plist.get_sizes()} bytes; needed are 8")
-            self.heap = Heap(self.read_at, source.budget)
-            self.root = Group(self, h5g.open(self.id, b"/"), "")
+            opened = h5py.File(source.path or h5f.open_file_image(source.all()), "r")
+        self.close = opened.close  # unlike its id's, this closes all that was opened in it
+        try:
+            with reading(self.where):
+                plist = opened.id.get_create_plist()
+                self.base = int(plist.get_userblock())
+                if plist.get_sizes() != (8, 8):
+                    raise FormatError(f"{self.where}: HDF5 with addresses of {plist.get_sizes()} bytes; needed are 8")
+                self.heap = Heap(self.read_at, source.budget)
+                self.root = Group(self, h5g.open(opened.id, b"/"), "")
+        except BaseException:
+            self.close()
+            raise
 
     def read_at(self, offset: int, count: int) -> bytes:
         """Bytes counted from the file's base address, as HDF5 counts."""
         return self.source.read_at(self.base + offset, count)
-
-    def close(self) -> None:
-        self.id.close()
 
 
 class Group:

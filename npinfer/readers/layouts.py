@@ -23,9 +23,24 @@ PLAIN_NAME = re.compile(r"[^/\\:\x00]+\.h5")
 def read_h5(source: Source) -> RawFile:
     """A RawFile of any HDF5 file of Keras: full or weights only, old or Keras 3 layout. It owns the source."""
     file = File(source)
-    root = file.root
+
+    def close() -> None:
+        file.close()
+        source.close()
+
+    raw = RawFile(source.name, close=close)
+    try:
+        _read(raw, file.root)
+    except BaseException:
+        close()
+        raise
+    return raw
+
+
+def _read(raw: RawFile, root: Group) -> None:
+    source = root.file.source
     where = source.name
-    raw = RawFile(where, keras_version=root.text("keras_version"), backend=root.text("backend"), close=_closer(file, source))
+    raw.keras_version, raw.backend = root.text("keras_version"), root.text("backend")
     text = root.text("model_config")
     if text is not None:
         raw.config = architecture(text, source, f"{where}: model_config")
@@ -46,15 +61,6 @@ def read_h5(source: Source) -> RawFile:
             raise FormatError(
                 f"{where}: HDF5, but not from Keras; {root.kinds()}; needed is a file of model.save() or model.save_weights()"
             )
-    return raw
-
-
-def _closer(file: File, source: Source) -> Callable[[], None]:
-    def close() -> None:
-        file.close()
-        source.close()
-
-    return close
 
 
 def architecture(text: str | bytes, source: Source, where: str) -> Any:
@@ -178,19 +184,21 @@ def read_shards(text: bytes, source: Source, open_shard: Callable[[str], Source]
             shard.close()
         source.close()
 
-    merged = RawFile(where, store={}, close=close)
-    assert merged.store is not None
-    for name in names:
-        shard = read_h5(open_shard(name))
-        shards.append(shard)
-        if shard.store is None:
-            raise FormatError(f"{shard.source}: a shard must be a .weights.h5 file of Keras 3")
-        twice = merged.store.keys() & shard.store.keys()
-        if twice:
-            raise FormatError(f"{shard.source}: holds {min(twice)!r}, which another shard holds too")
-        merged.store.update(shard.store)
-        merged.store_names.update(shard.store_names)
-    merged.store = {
-        path: merged.store[path] for path in sorted(merged.store, key=lambda p: [natural(part) for part in p.split("/")])
-    }
-    return merged
+    store: dict[str, Stored] = {}
+    store_names: dict[str, str] = {}
+    try:
+        for name in names:
+            shard = read_h5(open_shard(name))
+            shards.append(shard)
+            if shard.store is None:
+                raise FormatError(f"{shard.source}: not in the layout of shards; needed are .weights.h5 files of Keras 3")
+            twice = store.keys() & shard.store.keys()
+            if twice:
+                raise FormatError(f"{shard.source}: holds {min(twice)!r}, which another shard holds too")
+            store.update(shard.store)
+            store_names.update(shard.store_names)
+    except BaseException:
+        close()
+        raise
+    paths = sorted(store, key=lambda path: [natural(part) for part in path.split("/")])
+    return RawFile(where, store={path: store[path] for path in paths}, store_names=store_names, close=close)

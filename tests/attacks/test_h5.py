@@ -1,0 +1,464 @@
+"""HDF5 files that reach out, lie or overflow: each is refused for its own reason, fast, and nothing else is opened."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hostile_files import KERNEL, old, outcome, patch, store
+
+from npinfer import FormatError, LimitError, Limits, read_weights
+from npinfer.readers.h5_checks import Storage, check_storage
+from npinfer.readers.h5_headers import MAX_BLOCKS, messages
+from npinfer.readers.limits import DEFAULT, Budget
+from npinfer.readers.sniff import open_raw
+
+KERNEL_PATH = "model_weights/dense/dense/kernel:0"
+Edit = Callable[[h5py.File], Any]
+
+
+def replaced(**options: Any) -> Edit:
+    """Put another dataset in the kernel's place."""
+
+    def edit(f: h5py.File) -> None:
+        del f[KERNEL_PATH]
+        f.create_dataset(KERNEL_PATH, **options)
+
+    return edit
+
+
+def attribute(place: str, name: str, value: Any) -> Edit:
+    def edit(f: h5py.File) -> None:
+        f[place].attrs[name] = value
+
+    return edit
+
+
+def without(place: str, name: str) -> Edit:
+    def edit(f: h5py.File) -> None:
+        del f[place].attrs[name]
+
+    return edit
+
+
+def gone(path: str) -> Edit:
+    def edit(f: h5py.File) -> None:
+        del f[path]
+
+    return edit
+
+
+def linked(path: str, link: Callable[[h5py.File], Any]) -> Edit:
+    def edit(f: h5py.File) -> None:
+        target = link(f)
+        del f[path]
+        f[path] = target
+
+    return edit
+
+
+def through(f: h5py.File) -> None:
+    """A soft link to a path that an external link is part of."""
+    f["out"] = h5py.ExternalLink("x.h5", "/")
+    linked("model_weights/dense", lambda f: h5py.SoftLink("/out/x"))(f)
+
+
+def chain(f: h5py.File) -> None:
+    """Twenty soft links, each to the next."""
+    f.move("model_weights/dense", "end")
+    for k in range(20):
+        f[f"hop{k}"] = h5py.SoftLink(f"/hop{k + 1}" if k < 19 else "/end")
+    f["model_weights/dense"] = h5py.SoftLink("/hop0")
+
+
+def raw_chunk(data: bytes, shape: tuple[int, ...] = (6, 8), **options: Any) -> Edit:
+    """A gzip chunk with these bytes, whatever they inflate to."""
+
+    def edit(f: h5py.File) -> None:
+        del f[KERNEL_PATH]
+        d = f.create_dataset(KERNEL_PATH, shape, "f4", chunks=shape, compression="gzip", **options)
+        d.id.write_direct_chunk((0,) * len(shape), data)
+
+    return edit
+
+
+def filtered(*filters: str) -> Edit:
+    """A kernel with these filters in this order."""
+
+    def edit(f: h5py.File) -> None:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((6, 8))
+        for name in filters:
+            getattr(plist, f"set_{name}")(*([6] if name == "deflate" else []))
+        name = KERNEL_PATH.encode()
+        del f[KERNEL_PATH]
+        d = h5py.h5d.create(f.id, name, h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((6, 8)), plist)
+        d.write(h5py.h5s.ALL, h5py.h5s.ALL, KERNEL)
+
+    return edit
+
+
+def early(f: h5py.File) -> None:
+    """A contiguous kernel that was never written: it reads as its fill value."""
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_fill_value(np.array(7, "f4"))
+    del f[KERNEL_PATH]
+    h5py.h5d.create(f.id, KERNEL_PATH.encode(), h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((6, 8)), plist)
+
+
+def virtual(f: h5py.File) -> None:
+    layout = h5py.VirtualLayout((6, 8), "f4")
+    layout[...] = h5py.VirtualSource("/etc/hostname.h5", "kernel", (6, 8), "f4")
+    del f[KERNEL_PATH]
+    f.create_virtual_dataset(KERNEL_PATH, layout)
+
+
+def sparse(f: h5py.File) -> None:
+    del f[KERNEL_PATH]
+    f.create_dataset(KERNEL_PATH, (6, 8), "f4", chunks=(3, 8))[:3] = 1
+
+
+def null(f: h5py.File) -> None:
+    del f[KERNEL_PATH]
+    f.create_dataset(KERNEL_PATH, data=h5py.Empty("f4"))
+
+
+def committed(f: h5py.File) -> None:
+    del f[KERNEL_PATH]
+    f[KERNEL_PATH] = np.dtype("f4")
+
+
+LONG = zlib.compress(bytes(200_000_000), 1)
+
+#: name: (what to do to a sound file, the error, what it says)
+EDITS: dict[str, tuple[Edit, type[Exception], str]] = {
+    "external link": (
+        linked("model_weights/dense", lambda f: h5py.ExternalLink("/etc/passwd", "/")),
+        FormatError,
+        "external link",
+    ),
+    "external link to a sibling": (
+        linked("model_weights/dense", lambda f: h5py.ExternalLink("sound.h5", "/model_weights/dense")),
+        FormatError,
+        "external link",
+    ),
+    "external link through a soft one": (through, FormatError, "external link"),
+    "external link in a name": (
+        linked(KERNEL_PATH, lambda f: h5py.ExternalLink("sound.h5", KERNEL_PATH)),
+        FormatError,
+        "external link",
+    ),
+    "soft link to nowhere": (linked("model_weights/dense", lambda f: h5py.SoftLink("/nowhere")), FormatError, "doesn't exist"),
+    "soft link to itself": (linked("model_weights/dense", lambda f: h5py.SoftLink("dense")), FormatError, "in a circle"),
+    "long chain of soft links": (chain, FormatError, "in a circle"),
+    "external storage": (
+        replaced(shape=(6, 8), dtype="f4", external=[("/etc/hostname", 0, 192)]),
+        FormatError,
+        "external storage",
+    ),
+    "virtual dataset": (virtual, FormatError, "virtual dataset"),
+    "unknown filter": (replaced(data=KERNEL.astype("i4"), scaleoffset=0), FormatError, "filters scaleoffset"),
+    "gzip twice": (filtered("deflate", "deflate"), FormatError, "filters gzip"),
+    "gzip below another filter": (filtered("deflate", "shuffle"), FormatError, "filters gzip"),
+    "text": (replaced(data=np.full((6, 8), b"x")), FormatError, "holds text"),
+    "variable-length text": (replaced(data=np.full((6, 8), "x", object), dtype=h5py.string_dtype()), FormatError, "holds text"),
+    "lists": (replaced(shape=(6, 8), dtype=h5py.vlen_dtype(np.float32)), FormatError, "holds variable-length lists"),
+    "references": (replaced(shape=(6, 8), dtype=h5py.ref_dtype), FormatError, "holds references"),
+    "records": (replaced(data=np.zeros((6, 8), [("a", "f4"), ("b", "f4")])), FormatError, "holds records"),
+    "arrays in arrays": (replaced(data=np.zeros(6, [("a", "f4", 8)])), FormatError, "holds records"),
+    "opaque bytes": (replaced(data=np.zeros((6, 8), "V4")), FormatError, "plain numbers"),
+    "extended precision": (replaced(data=np.zeros((6, 8), np.longdouble)), FormatError, "plain numbers"),
+    "no data": (null, FormatError, "without data"),
+    "a type instead of data": (committed, FormatError, "neither a group nor a dataset"),
+    "terabytes, never written": (replaced(shape=(6, 1 << 40), dtype="f4", chunks=(1, 1024)), LimitError, "asks for"),
+    "gigabytes in one piece": (replaced(shape=(60000, 80000), dtype="f4"), LimitError, "asks for"),
+    "fill values in one piece": (early, FormatError, "the file holds 0"),
+    "missing chunks": (sparse, FormatError, "1 of 2 chunks"),
+    "a million chunks": (replaced(shape=(200_000,), dtype="f4", chunks=(1,)), LimitError, "200,000 chunks"),
+    "gzip bomb": (replaced(data=np.zeros((4000, 4000), "f4"), compression="gzip"), LimitError, "asks for 64,"),
+    "chunk larger than its dataset": (
+        replaced(data=KERNEL, maxshape=(None, None), chunks=(8192, 8192), compression="gzip"),
+        LimitError,
+        "asks for 268,",
+    ),
+    "lzf in large chunks": (
+        replaced(data=np.zeros((1000, 1000), "f4"), chunks=(1000, 1000), compression="lzf"),
+        LimitError,
+        "lzf",
+    ),
+    "gzip stream longer than its chunk": (raw_chunk(LONG), FormatError, "doesn't end"),
+    "gzip stream cut off": (raw_chunk(zlib.compress(KERNEL.tobytes())[:-20]), FormatError, "doesn't end"),
+    "gzip stream damaged": (raw_chunk(b"\0" * 40), FormatError, "damaged"),
+    "one dataset under two names": (
+        linked("model_weights/dense/dense/bias:0", lambda f: f[KERNEL_PATH]),
+        FormatError,
+        "the same dataset as",
+    ),
+    "one name twice": (
+        attribute("model_weights/dense", "weight_names", np.array([b"dense/kernel:0"] * 2)),
+        FormatError,
+        "the same dataset as",
+    ),
+    "absolute weight name": (
+        attribute("model_weights/dense", "weight_names", np.array([b"/etc/passwd"])),
+        FormatError,
+        "an absolute name",
+    ),
+    "weight name with dots": (
+        attribute("model_weights/dense", "weight_names", np.array([b"../dense_1/dense_1/kernel:0"])),
+        FormatError,
+        "no name of a member",
+    ),
+    "weight name with a NUL": (
+        attribute("model_weights/dense", "weight_names", np.array([b"dense\0x"])),
+        FormatError,
+        "no name of a member",
+    ),
+    "weight name through a dataset": (
+        attribute("model_weights/dense", "weight_names", np.array([b"dense/kernel:0/x"])),
+        FormatError,
+        "no such dataset",
+    ),
+    "weight name of a group": (
+        attribute("model_weights/dense", "weight_names", np.array([b"dense"])),
+        FormatError,
+        "no such dataset",
+    ),
+    "missing dataset": (gone(KERNEL_PATH), FormatError, "no such dataset"),
+    "missing layer": (gone("model_weights/dense"), FormatError, "no such group"),
+    "layer name of a dataset": (
+        attribute("model_weights", "layer_names", np.array([b"dense/dense/kernel:0"])),
+        FormatError,
+        "no such group",
+    ),
+    "missing model_weights": (gone("model_weights"), FormatError, "no group model_weights"),
+    "missing layer_names": (without("model_weights", "layer_names"), FormatError, "no attribute layer_names"),
+    "missing weight_names": (without("model_weights/dense", "weight_names"), FormatError, "no attribute weight_names"),
+    "layer_names of numbers": (attribute("model_weights", "layer_names", np.arange(3)), FormatError, "list of strings"),
+    "layer_names of fractions": (attribute("model_weights", "layer_names", np.ones(3)), FormatError, "list of strings"),
+    "layer_names in Latin-1": (attribute("model_weights", "layer_names", np.array([b"\xe9"])), FormatError, "UTF-8"),
+    "config of two strings": (attribute("/", "model_config", ["a", "b"]), FormatError, "one string"),
+    "config a number": (attribute("/", "model_config", 5), FormatError, "one string"),
+    "config without data": (attribute("/", "model_config", h5py.Empty("S1")), FormatError, "one string"),
+    "config empty": (attribute("/", "model_config", ""), FormatError, "not valid JSON"),
+    "config not UTF-8": (attribute("/", "model_config", np.bytes_(b'{"\xff": 1}')), FormatError, "UTF-8"),
+    "config a list": (attribute("/", "model_config", "[]"), FormatError, "a list, not"),
+    "config null": (attribute("/", "model_config", "null"), FormatError, "not a model's architecture"),
+    "config without a class": (attribute("/", "model_config", "{}"), FormatError, "class_name"),
+    "config of 20,000 lists": (attribute("/", "model_config", np.bytes_("[" * 20_000)), LimitError, "nested 20,000"),
+    "backend a number": (attribute("/", "backend", 3), FormatError, "one string"),
+}
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    return old(tmp_path / "sound.h5")
+
+
+def refuse(source: Any, kind: type[Exception], says: str, limits: Limits | None = None) -> None:
+    error = outcome(lambda: read_weights(source, limits))
+    assert type(error) is kind, error
+    assert says in str(error)
+
+
+@pytest.mark.parametrize("name", EDITS)
+@pytest.mark.parametrize("in_memory", [False, True], ids=["path", "bytes"])
+def test_edited(tmp_path: Path, name: str, in_memory: bool) -> None:
+    edit, kind, says = EDITS[name]
+    path = old(tmp_path / "bad.h5")
+    old(tmp_path / "sound.h5")
+    with h5py.File(path, "r+") as f:
+        edit(f)
+    refuse(path.read_bytes() if in_memory else path, kind, says)
+
+
+def test_dense_attribute_storage(tmp_path: Path) -> None:
+    path = tmp_path / "bad.h5"
+    with h5py.File(path, "w", libver="latest") as f:
+        for k in range(20):
+            f.attrs[f"other{k}"] = k
+        f.attrs["layer_names"] = ["a", "b"]
+    refuse(path, FormatError, "stored in a way")
+
+
+def reference(data: bytes, length: int) -> int:
+    """Where in a file a reference to a string of this length stands."""
+    at, found = data.find(b"GCOL"), []
+    while at >= 0:
+        found.append(data.find(struct.pack("<IQ", length, at)))
+        at = data.find(b"GCOL", at + 1)
+    return max(found)
+
+
+def test_one_string_a_thousand_times(tmp_path: Path) -> None:
+    """A 1 MB string that an attribute of a thousand elements names again and again: a gigabyte when read."""
+    path = tmp_path / "bad.h5"
+    with h5py.File(path, "w") as f:
+        f.attrs.create("layer_names", ["x" * (1 << 20)] + ["y"] * 999, dtype=h5py.string_dtype())
+    data = path.read_bytes()
+    at = reference(data, 1 << 20)
+    path.write_bytes(data[:at] + data[at : at + 16] * 1000 + data[at + 16_000 :])
+    refuse(path, LimitError, "bytes of attributes")
+
+
+def test_strings_longer_than_the_heap(tmp_path: Path) -> None:
+    path = tmp_path / "bad.h5"
+    with h5py.File(path, "w") as f:
+        f.attrs.create("layer_names", ["abcdefg"], dtype=h5py.string_dtype())
+    data = path.read_bytes()
+    at = reference(data, 7)
+    path.write_bytes(data[:at] + struct.pack("<I", 1 << 20) + data[at + 4 :])
+    refuse(path, FormatError, "a string of 1,048,576 bytes")
+    path.write_bytes(data[: at + 4] + struct.pack("<Q", 8) + data[at + 12 :])
+    refuse(path, FormatError, "no strings where")
+
+
+def test_heap_that_never_ends(tmp_path: Path) -> None:
+    """Objects without a length: the HDF5 library goes round in them for ever."""
+    path = tmp_path / "bad.h5"
+    with h5py.File(path, "w") as f:
+        f.attrs.create("layer_names", ["abcdefg"], dtype=h5py.string_dtype())
+    data = path.read_bytes()
+    at = data.index(b"GCOL") + 16
+    path.write_bytes(data[: at + 8] + struct.pack("<Q", 0) + bytes(4096 - 32) + data[at + 4096 - 16 :])
+    refuse(path, FormatError, "a string of 7 bytes")
+
+
+def test_header_that_goes_round(tmp_path: Path) -> None:
+    """An object header whose continuation is itself."""
+    block = struct.pack("<HHBxxx", 0x10, 16, 0) + struct.pack("<QQ", 16, 24)
+    head = struct.pack("<BxHII4x", 1, 1, 1, 24)
+    assert sum(1 for _ in messages(lambda at, n: (head + block + bytes(64))[at : at + n], 0)) < MAX_BLOCKS
+    assert not list(messages(lambda at, n: b"", 0))
+
+
+def test_arrays_on_top_of_each_other(sound: Path) -> None:
+    with h5py.File(sound) as f:
+        offset, size = f[KERNEL_PATH].id.get_offset(), KERNEL.nbytes
+    place = struct.pack("<QQ", offset, size)
+    patch(sound, place, struct.pack("<QQ", offset, sound.stat().st_size + 1))
+    refuse(sound, FormatError, "overlap")
+
+
+def test_array_behind_the_end(sound: Path) -> None:
+    with h5py.File(sound) as f:
+        offset, size = f[KERNEL_PATH].id.get_offset(), KERNEL.nbytes
+    patch(sound, struct.pack("<QQ", offset, size), struct.pack("<QQ", sound.stat().st_size - 8, size))
+    refuse(sound, FormatError, "copy the file again")  # newer HDF5 libraries notice it themselves
+    storage = Storage((6, 8), 4, 192, offset=sound.stat().st_size - 8)
+    with pytest.raises(FormatError, match="outside the file"):
+        check_storage(storage, sound.stat().st_size, Budget(DEFAULT, 10_000), "x")
+
+
+def test_addresses_of_four_bytes(tmp_path: Path) -> None:
+    plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    plist.set_sizes(4, 4)
+    path = tmp_path / "bad.h5"
+    h5py.h5f.create(str(path).encode(), fcpl=plist).close()
+    refuse(path, FormatError, "addresses of (4, 4)")
+
+
+@pytest.mark.parametrize("keep", [100, -512, -40])
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_cut_off(sound: Path, keep: int, in_memory: bool) -> None:
+    data = sound.read_bytes()[:keep]
+    sound.write_bytes(data)
+    refuse(data if in_memory else sound, FormatError, "copy the file again")
+
+
+def test_noise_behind_the_signature() -> None:
+    refuse(b"\x89HDF\r\n\x1a\n" + np.random.default_rng(1).bytes(4000), FormatError, "damaged")
+
+
+def test_closed_before_reading(sound: Path) -> None:
+    with open_raw(sound) as raw:
+        assert raw.legacy is not None
+        array = raw.legacy[0][1][0][1]
+    with pytest.raises(FormatError, match="closed"):
+        array.read()
+
+
+@pytest.mark.parametrize("attributes", [{"nb_layers": -1}, {"nb_layers": 10**9}, {"nb_layers": "x"}, {"nb_layers": [1, 2]}])
+def test_nb_layers(tmp_path: Path, attributes: dict[str, Any]) -> None:
+    path = tmp_path / "bad.h5"
+    with h5py.File(path, "w") as f:
+        f.attrs.update(attributes)
+    refuse(path, FormatError, "nb_layers")
+
+
+def test_nb_layers_without_groups(tmp_path: Path) -> None:
+    path = tmp_path / "bad.h5"
+    with h5py.File(path, "w") as f:
+        f.attrs["nb_layers"] = 1
+    refuse(path, FormatError, "promises a group layer_0")
+    with h5py.File(path, "r+") as f:
+        f.create_group("layer_0")
+    refuse(path, FormatError, "nb_params is None")
+    with h5py.File(path, "r+") as f:
+        f["layer_0"].attrs["nb_params"] = 1
+    refuse(path, FormatError, "promises a dataset param_0")
+
+
+def test_foreign_hdf5(tmp_path: Path) -> None:
+    path = tmp_path / "bad.h5"
+    with h5py.File(path, "w") as f:
+        f["temperature"], f.attrs["unit"] = np.arange(3.0), "K"
+    refuse(path, FormatError, "members: temperature; attributes: unit")
+
+
+def test_store_with_a_cycle(tmp_path: Path) -> None:
+    path = store(tmp_path / "bad.weights.h5")
+    with h5py.File(path, "r+") as f:
+        f["layers/again"] = f["/"]
+    refuse(path, FormatError, "form no tree")
+
+
+def test_store_that_doubles_at_each_level(tmp_path: Path) -> None:
+    path = tmp_path / "bad.weights.h5"
+    with h5py.File(path, "w") as f:
+        inner = f.create_group("0/vars")
+        inner["0"] = KERNEL
+        for k in range(50):
+            f[f"{k + 1}/a"] = f[f"{k}"]
+            f[f"{k + 1}/b"] = f[f"{k}"]
+    refuse(path, FormatError, "form no tree")
+
+
+def test_store_too_deep(tmp_path: Path) -> None:
+    path = tmp_path / "bad.weights.h5"
+    with h5py.File(path, "w") as f:
+        f["/".join("a" * 100) + "/vars/0"] = KERNEL
+    refuse(path, LimitError, "nested more than 60")
+
+
+def test_store_with_one_path_twice(tmp_path: Path) -> None:
+    path = store(tmp_path / "bad.weights.h5")
+    with h5py.File(path, "r+") as f:
+        f["layers\\dense/vars/0"] = KERNEL
+    refuse(path, FormatError, "two datasets")
+
+
+def test_too_many_objects(sound: Path, tmp_path: Path) -> None:
+    refuse(sound, LimitError, "more than 3", Limits(objects=3))
+    refuse(store(tmp_path / "w.weights.h5"), LimitError, "more than 3", Limits(objects=3))
+
+
+def test_attributes_beyond_the_limit(sound: Path) -> None:
+    refuse(sound, LimitError, "Limits.json_bytes", Limits(json_bytes=500))
+
+
+def test_attribute_larger_than_its_file(tmp_path: Path) -> None:
+    """A dataspace of a million items on an attribute of three."""
+    path = tmp_path / "bad.h5"
+    with h5py.File(path, "w") as f:
+        f.attrs["layer_names"] = np.array([b"abcdefgh"] * 3)
+    data = path.read_bytes()
+    at = data.index(struct.pack("<Q", 3), data.index(b"layer_names"))
+    path.write_bytes(data[:at] + struct.pack("<Q", 1_000_000) + data[at + 8 :])
+    assert outcome(lambda: read_weights(path)) is not None
