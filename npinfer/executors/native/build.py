@@ -1,9 +1,10 @@
-"""Numba makes the object file once a machine, llvmlite alone makes addresses of its bytes. Only compile_object imports Numba."""
+"""Numba makes the object file once a machine, llvmlite alone loads it. Only `compile_object` imports Numba."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from npinfer.errors import EngineError, FormatError
@@ -42,63 +43,86 @@ def target_machine() -> Any:
     )
 
 
-def compile_object(functions: dict[str, Callable[..., int]] | None = None) -> bytes:
+def compile_object(entry: Any = None) -> bytes:
     """The object file that defines `npinfer_<name>` for each name of EXPORTS, and needs no symbol beyond ALLOWED.
 
-    functions: Python functions of integers by these names, for Numba to compile; the engine's own if not given. Takes
-    seconds. Raises EngineError.
+    entry: a jitted function in place of the engine's own. Takes many seconds. Raises EngineError.
     """
     try:
-        import numba
+        import numba  # noqa: F401
     except Exception as e:  # also what an installed but incompatible one raises
         reason = f"Numba can't be imported ({e}); pip install numba"
         raise EngineError(f"the native engine has to be compiled once on this machine: {reason}") from None
     import llvmlite.binding as llvm
 
-    if functions is None:
-        from npinfer.executors.native import call
+    from npinfer.executors.native import call
 
-        functions = {"entry": call.c_entry, "run": call.c_run, "vectorcall": call.vectorcall}
-    whole: Any = None
-    exported = {}
-    for name, function in functions.items():
-        c = numba.cfunc(f"intp({', '.join(['intp'] * EXPORTS[name])})", error_model="numpy")(function)
-        exported[c.native_name] = f"npinfer_{name}"
-        module = llvm.parse_assembly(c.inspect_llvm())
-        if whole is None:
-            whole = module
-        else:
-            whole.link_in(module)
-    # With all else private, LLVM sees that no call can fail, and what Numba wrote for errors (Python's symbols) disappears.
+    if entry is None:
+        from npinfer.executors.native.entry import entry
+    whole = llvm.parse_assembly(c_functions({"entry": entry}).get_llvm_str())
+    whole.link_in(llvm.parse_assembly(c_functions({"run": call.run, "vectorcall": call.vectorcall}).get_llvm_str()))
+    names = {f"npinfer_{name}" for name in EXPORTS}
     for value in [*whole.functions, *whole.global_variables]:
-        if value.name in exported:
-            value.name, value.linkage = exported[value.name], "external"
-        elif not value.is_declaration:
+        if not value.is_declaration and value.name not in names:
             value.linkage = "internal"
     machine = target_machine()
-    _optimize(whole, machine)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
+    builder.getModulePassManager().run(whole, builder)
     whole.verify()
     code: bytes = machine.emit_object(whole)
     defined, needed = symbols(code)
-    unknown = needed - ALLOWED
-    if unknown or not defined >= set(exported.values()):
-        raise EngineError(f"the compiled engine needs symbols of others: {', '.join(sorted(unknown))}; please report this")
+    if needed - ALLOWED or not defined >= names:
+        unknown = ", ".join(sorted(needed - ALLOWED))
+        raise EngineError(f"the compiled engine needs symbols of others: {unknown}; please report this")
     return code
 
 
-def _optimize(module: Any, machine: Any) -> None:
-    import llvmlite.binding as llvm
+def c_functions(functions: dict[str, Any]) -> Any:
+    """Numba's library with C functions `npinfer_<name>` of as many integers as EXPORTS says, around jitted ones.
 
-    if hasattr(llvm, "create_pass_builder"):
-        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
-        builder.getModulePassManager().run(module, builder)
-    else:
-        options = llvm.create_pass_manager_builder()
-        options.opt_level, options.inlining_threshold = 3, 225
-        passes = llvm.create_module_pass_manager()
-        machine.add_analysis_passes(passes)
-        options.populate(passes)
-        passes.run(module)
+    Numba's own `cfunc` would refer to Python's symbols to report exceptions. There are none here: these functions are compiled
+    with error_model="numpy", raise nothing and touch no object.
+    """
+    from llvmlite import ir
+    from numba import types
+    from numba.core.compiler_lock import global_compiler_lock
+
+    word = ir.IntType(64)
+    with global_compiler_lock, _unoptimized():
+        library: Any = None
+        for name, jitted in functions.items():
+            parameters = (types.intp,) * EXPORTS[name]
+            jitted.compile(parameters)
+            compiled = jitted.overloads[parameters]
+            if library is None:
+                library = compiled.library.codegen.create_library("npinfer")
+                module = library.create_ir_module("npinfer")
+            kind = ir.FunctionType(word, [word] * len(parameters))
+            symbol = f"npinfer_{name}"
+            function = module.globals.get(symbol) or ir.Function(module, kind, symbol)
+            builder = ir.IRBuilder(function.append_basic_block())
+            context = compiled.target_context
+            inner = context.declare_function(module, compiled.fndesc)
+            _, result = context.call_conv.call_function(builder, inner, types.intp, parameters, function.args)
+            builder.ret(result)
+            library.add_linking_library(compiled.library)
+        library.add_ir_module(module)
+        library.finalize()
+        return library
+
+
+@contextmanager
+def _unoptimized() -> Iterator[None]:
+    """Numba optimises each function again together with all that it calls; here the whole is optimised once, at the end. Only
+    under the compiler lock, so that nobody else's code is compiled meanwhile."""
+    from numba.core import config
+
+    level = config.OPT
+    config.OPT = type(level)(0)
+    try:
+        yield
+    finally:
+        config.OPT = level
 
 
 def load_object(code: bytes) -> Code:

@@ -40,26 +40,33 @@ CHAINS = {4: 1, 2: 2, 1: 4}
 CACHED = 96
 
 
-def shape_of_block(context: Any, vectors: int) -> tuple[int, int]:
-    """(rows, vectors) of the many-row block for panels of so many vectors: what this CPU's registers hold."""
+def shape_of_block(context: Any, panel: int, level: int) -> tuple[int, int]:
+    """(rows, vectors) of a register block for panels of so many vectors: level 0 has as many rows as this CPU's registers hold,
+    1, 2 and 3 have at most four, two and one, for what is left."""
     triple, _, features = context.codegen().magic_tuple()
-    chains = CHAINS[vectors]
-    if "+avx512f" in features.split(","):  # 32 registers of 16 lanes
-        return max(1, 24 // (vectors * chains)), vectors
-    if "+avx2" in features.split(",") or triple.startswith(("aarch64", "arm64")):  # 16 of 8 lanes, 32 of 4: six vectors either way
-        return max(1, 6 // chains), 1
-    return max(1, 2 // chains), 1
+    if "+avx512f" in features.split(","):  # 32 registers, a vector each
+        room = 24
+    elif "+avx2" in features.split(",") or triple.startswith(("aarch64", "arm64")):  # 16 registers of half, 32 of a quarter
+        room = 6
+    else:
+        room = 2
+    room //= CHAINS[panel]  # vectors of sums
+    if level == 3 or room <= 1:
+        return 1, panel
+    most = max(r for r in (6, 4, 3, 2) if r <= room)
+    rows = min(most, (most, 4, 2)[level])
+    return rows, max(v for v in (4, 2, 1) if v <= panel and v * rows <= max(room, rows))
 
 
-def make_block(panel: int, many: bool) -> Any:
-    """block(x, x_stride, kernel, begin, begin_stride, y, y_stride, n): y = begin + x @ kernel for some rows (`many`: as many as
-    shape_of_block says; else one) and n kernel rows of `panel` vectors; strides in bytes."""
+def make_block(panel: int, level: int) -> Any:
+    """block(x, x_stride, kernel, begin, begin_stride, y, y_stride, n): y = begin + x @ kernel for some rows (shape_of_block) and n
+    kernel rows of `panel` vectors; strides in bytes."""
     chains = CHAINS[panel]
 
     @intrinsic  # type: ignore[untyped-decorator]
     def block(context: Any, x: Any, x_stride: Any, kernel: Any, begin: Any, begin_stride: Any, y: Any, y_stride: Any, n: Any) -> Any:
         def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
-            rows, width = shape_of_block(c, panel) if many else (1, panel)
+            rows, width = shape_of_block(c, panel, level)
             for first in range(0, panel, width):
                 _columns(c, b, args, rows, range(first, first + width), panel, chains)
             return c.get_dummy_value()
@@ -143,10 +150,10 @@ def _flat(nested: Any) -> list[Any]:
     return [v for line in nested for row in line for v in row]
 
 
-def _rows_of(panel: int) -> Any:
+def _rows_of(panel: int, level: int) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
     def rows(context: Any) -> Any:
-        return types.intp(), lambda c, b, s, a: I64(shape_of_block(c, panel)[0])
+        return types.intp(), lambda c, b, s, a: I64(shape_of_block(c, panel, level)[0])
 
     return rows
 
@@ -157,7 +164,8 @@ def make_strip(panel: int) -> Any:
     For many rows, so many kernel rows at a time that they stay in the first-level cache while all rows of x use them; the sums so
     far wait in y meanwhile, which changes no bit.
     """
-    many, one, rows = make_block(panel, True), make_block(panel, False), _rows_of(panel)
+    many, four, two, one = (make_block(panel, level) for level in range(4))
+    rows, at_most_four, at_most_two = (_rows_of(panel, level) for level in range(3))
     whole = CHAINS[panel] > 1  # several sums an output can't wait in y
 
     @jit
@@ -166,9 +174,16 @@ def make_strip(panel: int) -> Any:
         while True:
             part = n if whole or m == 1 else min(n, CACHED)
             r = 0
-            while m - r >= rows() and m > 1:
-                many(x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part)
-                r += rows()
+            if rows() > 1:
+                while m - r >= rows():
+                    many(x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part)
+                    r += rows()
+            if at_most_four() < rows() and m - r >= at_most_four():
+                four(x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part)
+                r += at_most_four()
+            if at_most_two() < at_most_four() and m - r >= at_most_two():
+                two(x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part)
+                r += at_most_two()
             while r < m:
                 one(x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part)
                 r += 1
