@@ -89,7 +89,7 @@ class Signature:
                 raise DtypeError(f"{where}: needs a NumPy array to write to, got {type(out).__name__}")
             if out.shape != shape:
                 raise ShapeError(f"{where}: expected shape {show(shape)}, got {show(out.shape)}")
-            if not np.can_cast(spec.dtype, out.dtype, "same_kind"):
+            if out.dtype.kind not in "fiubc" or not np.can_cast(spec.dtype, out.dtype, "same_kind"):
                 raise DtypeError(f"{where}: {out.dtype} can't hold {spec.dtype}")
             if not out.flags.writeable:
                 raise DtypeError(f"{where}: is read-only")

@@ -1,7 +1,7 @@
 """The two compiled functions around the entry: `run` finds scratch for it, `vectorcall` is what `step(x)` executes.
 
-Compiled together with the entry into one object file (build.py). Addresses are plain integers; every function of CPython and
-NumPy is called by an address from the record, so that the object file has no undefined symbol.
+build.py joins them with the entry in one object file. Addresses are plain integers; every function of CPython and NumPy is
+called by an address from the record, so that the object file has no undefined symbol.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from numba import types
 from numba.extending import intrinsic
 
 from npinfer.executors.native import abi, record
-from npinfer.executors.native.entry import entry
 from npinfer.executors.native.vector import i32_at, i64_at, i64_put, jit
 
 I8, I64 = ir.IntType(8), ir.IntType(64)
 STACK_BYTES = 12 << 10  # scratch of small networks: taking it from the stack saves two atomic exchanges
+ENTRY = "npinfer_entry"
 WORDS = 8
 POINTER_BYTES = WORDS * abi.MAX_POINTERS
 #: PyVectorcall_NARGS: the top bit says that args[-1] may be overwritten
@@ -57,12 +57,23 @@ def _exchange(context: Any, where: Any, value: Any) -> Any:
     return types.intp(types.intp, types.intp), codegen
 
 
+def _entry(context: Any, ctx: Any, ins: Any, outs: Any, rows: Any, scratch: Any) -> Any:
+    """The entry, by its name: compiled for itself, and joined with these functions in the object file."""
+
+    def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
+        found = b.module.globals.get(ENTRY) or ir.Function(b.module, ir.FunctionType(I64, [I64] * 5), ENTRY)
+        return b.call(found, args)
+
+    return types.intp(*(types.intp,) * 5), codegen
+
+
 call: Any = intrinsic(_call)
+entry: Any = intrinsic(_entry)
 stack: Any = intrinsic(prefer_literal=True)(_stack)
 exchange: Any = intrinsic(_exchange)
 
 
-@jit  # type: ignore[untyped-decorator]
+@jit
 def run(r: int, ins: int, outs: int) -> int:
     """The entry on scratch of this call's own: the stack's, the parked block, or a fresh one. Returns the entry's status."""
     context, rows = i64_at(r, abi.CONTEXT), i64_at(r, abi.ROWS)
@@ -94,7 +105,7 @@ def run(r: int, ins: int, outs: int) -> int:
             return int(status)
 
 
-@jit  # type: ignore[untyped-decorator]
+@jit
 def fits(r: int, a: int, x: int) -> bool:
     """Whether an object is the ndarray that argument block `a` asks for. Nothing is read that earlier answers don't cover."""
     if i64_at(x, abi.TYPE) != i64_at(r, abi.ARRAY_TYPE) or i64_at(x, abi.DESCR) != i64_at(a, abi.A_DESCR):
@@ -110,7 +121,7 @@ def fits(r: int, a: int, x: int) -> bool:
     return True
 
 
-@jit  # type: ignore[untyped-decorator]
+@jit
 def gather(r: int, args: int, n: int, pointers: int) -> bool:
     """Data addresses of inputs, states, outputs and next states into `pointers`. False if an argument doesn't fit or overlaps
     an output; outputs that are still to be made stay 0."""
@@ -141,13 +152,13 @@ def gather(r: int, args: int, n: int, pointers: int) -> bool:
     return True
 
 
-@jit  # type: ignore[untyped-decorator]
+@jit
 def drop(r: int, objects: int, count: int) -> None:
     for k in range(count):
         call(i64_at(r, abi.API + 2), (i64_at(objects, k),))
 
 
-@jit  # type: ignore[untyped-decorator]
+@jit
 def make_outputs(r: int, objects: int, pointers: int) -> bool:
     """A new array for each output; False with Python's exception set."""
     first = i64_at(r, abi.INPUTS)
@@ -167,7 +178,7 @@ def make_outputs(r: int, objects: int, pointers: int) -> bool:
     return True
 
 
-@jit  # type: ignore[untyped-decorator]
+@jit
 def as_result(r: int, objects: int) -> int:
     """One object or a tuple of several; takes over the references. 0 with Python's exception set."""
     count = i64_at(r, abi.OUTPUTS)
@@ -183,7 +194,7 @@ def as_result(r: int, objects: int) -> int:
     return several
 
 
-@jit  # type: ignore[untyped-decorator]
+@jit
 def advance(r: int) -> None:
     """What was written becomes what is read next."""
     places, states = i64_at(r, abi.STATES_AT), i64_at(r, abi.STATES)
@@ -193,6 +204,7 @@ def advance(r: int) -> None:
         i64_put(places, states + k, old)
 
 
+@jit
 def vectorcall(self: int, args: int, flagged: int, names: int) -> int:
     """PyObject *step(self, args, nargsf, kwnames): what fits as it is runs here, all else goes to the slow path."""
     r = i64_at(self, abi.RECORD // WORDS)
@@ -225,16 +237,3 @@ def vectorcall(self: int, args: int, flagged: int, names: int) -> int:
     # a failed run is repeated there, to raise the error that names the input
     result: int = call(i64_at(r, abi.API), (i64_at(r, abi.SLOW), args, n, names))
     return result
-
-
-# ---- as C sees them: one copy of the entry in the object file, whoever calls it
-
-
-def c_entry(ctx: int, ins: int, outs: int, rows: int, scratch: int) -> int:
-    status: int = entry(ctx, ins, outs, rows, scratch)
-    return status
-
-
-def c_run(r: int, ins: int, outs: int) -> int:
-    status: int = run(r, ins, outs)
-    return status

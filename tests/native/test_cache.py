@@ -1,0 +1,411 @@
+"""Compiled code on disk: found again, and never trusted when it is damaged, foreign, or writable by others."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npinfer.errors import EngineError, FormatError
+
+pytest.importorskip("numba")
+
+import standin
+
+from npinfer.executors.native import build, cache
+from npinfer.executors.native.objects import symbols
+
+CODE = b"some machine code" * 100
+KEY = hashlib.sha256(b"key").digest()
+POSIX = pytest.mark.skipif(os.name != "posix", reason="the rules of POSIX files")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NPINFER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_loaded", None)
+    monkeypatch.setattr(cache, "_warned", False)
+    return tmp_path / "cache" / "native"
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Compiling is replaced by the stand-in's object file; the list grows by one each time."""
+    calls: list[int] = []
+    code = standin.object_file().read_bytes()
+
+    def compile_object() -> bytes:
+        calls.append(1)
+        return code
+
+    monkeypatch.setattr(build, "compile_object", compile_object)
+    return calls
+
+
+def fresh() -> Any:
+    """As another process would find things."""
+    cache._loaded = None
+    return cache.load()
+
+
+def test_written_code_is_read(folder: Path) -> None:
+    assert cache.read(KEY) is None
+    cache.write(KEY, CODE)
+    assert cache.read(KEY) == CODE
+    assert cache.read(hashlib.sha256(b"other").digest()) is None
+    assert [p.name for p in folder.iterdir()] == [cache.file_name(KEY)]
+    if os.name == "posix":
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE((folder / cache.file_name(KEY)).stat().st_mode) == 0o600
+
+
+def test_damage_is_noticed(folder: Path) -> None:
+    cache.write(KEY, CODE)
+    path = folder / cache.file_name(KEY)
+    whole = path.read_bytes()
+    damaged = [whole[:n] for n in (0, 1, 15, 16, 50, 80, 88, 89, len(whole) - 1)] + [whole + b"x", b"x" + whole, whole * 2]
+    damaged += [whole[:k] + bytes([whole[k] ^ 1]) + whole[k + 1 :] for k in (0, 15, 16, 47, 48, 79, 80, 87, 88, len(whole) - 1)]
+    for data in damaged:
+        path.write_bytes(data)
+        assert cache.read(KEY) is None
+    path.write_bytes(whole)
+    assert cache.read(KEY) == CODE
+    other = hashlib.sha256(b"other").digest()
+    path.rename(folder / cache.file_name(other))  # another version's code under this name
+    assert cache.read(other) is None
+
+
+@POSIX
+def test_foreign_places_are_not_used(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.write(KEY, CODE)
+    path = folder / cache.file_name(KEY)
+
+    def refused(match: str) -> None:
+        assert cache.read(KEY) is None
+        with pytest.raises(OSError, match=match):
+            cache.write(KEY, CODE)
+
+    for mode in (0o770, 0o702, 0o777):
+        folder.chmod(mode)
+        refused("written to by others")
+    folder.chmod(0o700)
+    for mode in (0o660, 0o602):
+        path.chmod(mode)
+        assert cache.read(KEY) is None
+    path.chmod(0o600)
+    with monkeypatch.context() as m:
+        m.setattr(os, "geteuid", lambda: 4242)
+        refused("another user")
+    real = tmp_path / "real"
+    folder.rename(real)
+    folder.symlink_to(real)
+    refused("director|symbolic|Too many")
+    folder.unlink()
+    real.rename(folder)
+    assert cache.read(KEY) == CODE
+    path.rename(tmp_path / "file")
+    path.symlink_to(tmp_path / "file")
+    assert cache.read(KEY) is None
+    cache.write(KEY, b"new")  # replaces the link, not what it points to
+    assert cache.read(KEY) == b"new"
+    assert (tmp_path / "file").stat().st_size > len(CODE)
+    for make in (lambda: path.mkdir(), lambda: os.mkfifo(path)):
+        path.unlink()
+        make()
+        assert cache.read(KEY) is None  # and doesn't wait for a writer
+        if path.is_dir():
+            path.rmdir()
+            path.touch()
+
+
+def test_a_folder_that_is_a_file(folder: Path, compiler: list[int]) -> None:
+    folder.parent.mkdir()
+    folder.write_text("")
+    assert cache.read(KEY) is None
+    with pytest.warns(RuntimeWarning, match="NPINFER_CACHE_DIR"):
+        assert fresh().entry
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fresh().entry  # one warning a process
+    assert len(compiler) == 2
+
+
+@pytest.mark.parametrize("where", ["open", "write", "replace", "mkdir"])
+def test_a_full_or_read_only_disk(where: str, folder: Path, compiler: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    class Full:
+        def __init__(self, number: int, mode: str) -> None:
+            os.close(number)
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: Any) -> None:
+            pass
+
+        write = fail
+
+    if where == "open":
+        real = os.open
+        monkeypatch.setattr(os, "open", lambda p, flags, *a, **k: fail() if flags & os.O_CREAT else real(p, flags, *a, **k))
+    elif where == "write":
+        monkeypatch.setattr(os, "fdopen", Full)
+    elif where == "mkdir":
+        monkeypatch.setattr(Path, "mkdir", fail)
+    else:
+        monkeypatch.setattr(os, where, fail)
+    with pytest.warns(RuntimeWarning, match="No space left"):
+        assert cache.load().entry
+    monkeypatch.undo()
+    assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_load_compiles_once(folder: Path, compiler: list[int]) -> None:
+    assert fresh().run
+    assert cache.info()["loaded"] == "compiled"
+    assert fresh().run
+    assert cache.info()["loaded"] == "cache"
+    assert len(compiler) == 1
+    path = next(folder.iterdir())
+    path.write_bytes(path.read_bytes()[:-1])
+    assert fresh().run
+    assert fresh().run
+    assert len(compiler) == 2
+
+
+def test_valid_files_that_hold_no_code_of_ours(folder: Path, compiler: list[int]) -> None:
+    import llvmlite.binding as llvm
+
+    k = cache.key()
+    assert k is not None
+    machine = build.target_machine()
+    foreign = machine.emit_object(
+        llvm.parse_assembly("declare i64 @nobody()\ndefine i64 @f() {\n%a = call i64 @nobody()\nret i64 %a\n}")
+    )
+    for data in (b"", b"text", b"\x7fELF", foreign):
+        cache.write(k, data)
+        assert fresh().entry
+        assert cache.info()["loaded"] == "compiled"
+
+
+def test_the_key_knows_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    import llvmlite
+
+    keys = [cache.key()]
+    assert keys[0] == cache.key()
+    for target, name, value in (
+        (llvmlite, "__version__", "0.0"),
+        (build, "cpu", lambda: ("other", "")),
+        (build, "cpu", lambda: (build.cpu.__module__, "+avx")),
+        (sys, "maxsize", 2**31 - 1),
+    ):
+        with monkeypatch.context() as m:
+            m.setattr(target, name, value)
+            keys.append(cache.key())
+    with monkeypatch.context() as m:
+        m.setattr(Path, "read_bytes", lambda self: b"changed")
+        keys.append(cache.key())
+    assert len(set(keys)) == len(keys)
+    with monkeypatch.context() as m:
+        m.setattr(Path, "glob", lambda self, pattern: iter(()))
+        assert cache.key() is None
+
+
+def test_without_sources_nothing_is_kept(folder: Path, compiler: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "key", lambda: None)
+    assert cache.load().entry
+    assert not folder.exists()
+    with pytest.raises(EngineError):
+        cache.warm()
+
+
+def test_warm_clear_and_info(folder: Path, compiler: list[int]) -> None:
+    assert cache.clear() == 0
+    assert cache.info()["valid"] is False
+    path = cache.warm()
+    assert path.parent == folder
+    assert cache.warm() == path
+    assert len(compiler) == 1
+    info = cache.info()
+    assert (info["valid"], info["files"], info["problem"], info["file"]) == (True, 1, None, str(path))
+    (folder / "somebody's.txt").write_text("")
+    assert cache.clear() == 1
+    assert [p.name for p in folder.iterdir()] == ["somebody's.txt"]
+    assert cache.load().entry  # this process goes on
+    assert cache.warm() == path
+
+
+def test_old_files_go(folder: Path) -> None:
+    for n in range(cache.KEPT + 5):
+        k = hashlib.sha256(bytes([n])).digest()
+        cache.write(k, CODE)
+        os.utime(folder / cache.file_name(k), (n, n))
+    assert len(list(folder.iterdir())) == cache.KEPT
+    assert cache.read(k) == CODE
+
+
+def test_default_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("NPINFER_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "l"))
+    for platform, start in (
+        ("linux", tmp_path / "x"),
+        ("win32", tmp_path / "l"),
+        ("darwin", Path.home() / "Library" / "Caches"),
+    ):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert cache.folder() == start / "npinfer" / "native"
+
+
+def test_without_numba(compiler: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "numba" else real(name, *a))
+    ok, reason = cache.available()
+    assert not ok
+    assert reason is not None
+    assert "pip install numba" in reason
+    cache.warm()
+    cache._loaded = None
+    assert cache.available() == (True, None)
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    ok, reason = cache.available()
+    assert not ok
+    assert "llvmlite" in str(reason)
+
+
+def test_numba_that_fails_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    with pytest.raises(EngineError, match="pip install numba"):
+        cache.load()
+
+
+WARM = """
+import sys
+sys.modules["numba"] = None
+import numpy as np
+from standin import Standin
+from npinfer.executors.native import cache
+net = Standin(cache.load())
+y = net.bind()(np.ones(4, np.float32))
+assert y.tolist() == [4, 5] and cache.info()["loaded"] == "cache", (y, cache.info())
+"""
+
+
+def environment() -> dict[str, str]:
+    here = Path(__file__).resolve()
+    return {**os.environ, "PYTHONPATH": f"{here.parents[2]}{os.pathsep}{here.parent}"}
+
+
+def test_a_warm_process_needs_no_numba(compiler: list[int]) -> None:
+    cache.warm()
+    done = subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, env=environment(), timeout=100)
+    assert done.returncode == 0, done.stderr
+
+
+def test_many_writers_and_readers(folder: Path) -> None:
+    script = (
+        "import sys, hashlib; from npinfer.executors.native import cache\n"
+        "k = hashlib.sha256(b'key').digest(); code = bytes([int(sys.argv[1])]) * 300_000\n"
+        "for n in range(30):\n"
+        "    cache.write(k, code); got = cache.read(k)\n"
+        "    assert got is not None and len(set(got)) == 1 and len(got) == 300_000\n"
+    )
+    command = [sys.executable, "-c", script]
+    pipes: dict[str, Any] = {"env": environment(), "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen([*command, str(n)], **pipes) for n in range(3)]
+    for process in running:
+        _, errors = process.communicate(timeout=100)
+        assert process.returncode == 0, errors
+    assert [p.name for p in folder.iterdir()] == [cache.file_name(KEY)]
+
+
+def test_threads_load_once(compiler: list[int]) -> None:
+    threads = [threading.Thread(target=cache.load) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(compiler) == 1
+
+
+# ---- object files
+
+TRIPLES = (
+    "x86_64-unknown-linux-gnu",
+    "x86_64-apple-darwin",
+    "arm64-apple-darwin",
+    "x86_64-pc-windows-msvc",
+    "aarch64-linux-gnu",
+)
+TEXT = """
+declare i64 @a_function_with_a_long_name(i64)
+declare i64 @short(i64)
+define internal i64 @hidden(i64 %x) noinline { ret i64 %x }
+define i64 @npinfer_entry(i64 %x) {
+  %a = call i64 @a_function_with_a_long_name(i64 %x)
+  %b = call i64 @short(i64 %a)
+  %c = call i64 @hidden(i64 %b)
+  ret i64 %c
+}
+"""
+
+
+@pytest.mark.parametrize("triple", TRIPLES)
+def test_symbols_of_object_files(triple: str) -> None:
+    import llvmlite.binding as llvm
+
+    for start in ("initialize_all_targets", "initialize_all_asmprinters"):
+        getattr(llvm, start)()
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError:
+        return  # this llvmlite makes code for its own machine only
+    data = target.create_target_machine().emit_object(llvm.parse_assembly(f'target triple = "{triple}"\n{TEXT}'))
+    defined, needed = symbols(data)
+    assert needed == {"a_function_with_a_long_name", "short"}
+    assert "npinfer_entry" in defined
+    for n in range(0, len(data), 7):
+        try:
+            symbols(data[:n])
+        except FormatError:
+            continue
+
+
+def test_no_object_file() -> None:
+    for data in (b"", b"MZ", b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\x64\x86", os.urandom(1000)):
+        with pytest.raises(FormatError):
+            symbols(data)
+
+
+def test_code_that_needs_others_is_not_kept() -> None:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    from npinfer.executors.native.vector import jit
+
+    @intrinsic
+    def outside(context: Any, x: Any) -> Any:
+        def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
+            return b.call(ir.Function(b.module, ir.FunctionType(args[0].type, [args[0].type]), "getpid"), args)
+
+        return types.intp(types.intp), codegen
+
+    @jit
+    def entry(ctx: Any, ins: Any, outs: Any, rows: Any, scratch: Any) -> Any:
+        return outside(rows)
+
+    with pytest.raises(EngineError, match="getpid"):
+        build.compile_object(entry)
