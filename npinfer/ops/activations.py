@@ -28,9 +28,12 @@ def _elu(x: Array, alpha: float) -> Array:
 
 
 def _gelu_tanh(x: Array) -> Array:
-    # 0.5·(1 + tanh(u)) is sigmoid(2u), which keeps the digits of the left tail; beyond ±40 it is 0 or 1 in any dtype
-    near = np.clip(x, -40, 40)
-    return x * special.sigmoid(2 * sqrt(2 / pi) * (near + 0.044715 * near * near * near))
+    # 0.5·(1 + tanh(u)) is sigmoid(2u), which keeps the digits of the left tail; beyond ±40 it is 0 or 1 in any dtype. In float64,
+    # because the tail multiplies u's rounding by u
+    wide = x.astype(np.float64)
+    near = np.clip(wide, -40, 40)
+    u = sqrt(2 / pi) * near * (1 + 0.044715 * near * near)
+    return (wide * special.sigmoid(2 * u)).astype(x.dtype, copy=False)
 
 
 def _relu_general(x: Array, slope: float, maximum: float, threshold: float) -> Array:
@@ -39,8 +42,8 @@ def _relu_general(x: Array, slope: float, maximum: float, threshold: float) -> A
 
 
 def _sparse_plus(x: Array) -> Array:
-    near = np.minimum(x, 1)
-    return np.where(x <= -1, 0, np.where(x < 1, 0.25 * (near + 1) * (near + 1), x))
+    near = np.clip(x, -1, 1) + 1
+    return np.where(x < 1, 0.25 * near * near, x)
 
 
 #: elementwise functions of one array; parameters are Python floats; results have the input's dtype

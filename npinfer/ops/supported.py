@@ -18,8 +18,8 @@ class Row(NamedTuple):
     note: str
 
 
-def rows() -> list[Row]:
-    """All rows, by kind, then by name."""
+def supported() -> list[Row]:
+    """What npinfer computes: layers, activations, operations, and the layers that this process registered; by name."""
     load_families()
     found = [Row(n, "layer", note(t)) for n, t in sorted(LAYERS.items())]
     found += [Row(n, "activation", "") for n in sorted({*NAMED, *WITH_AXIS} - {"hard_sigmoid_k2", "thresholded_relu"})]
