@@ -6,6 +6,7 @@ A file appears under its name only when it is complete: everything goes to a tem
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -49,6 +50,8 @@ def ending_of(path: str | os.PathLike[str], outputs: int) -> str:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside `path`, which takes its place if the block succeeds and vanishes if not."""
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder", str(target.parent))
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
     os.close(handle)
     temporary = Path(name)

@@ -169,11 +169,11 @@ def check(args: argparse.Namespace) -> None:
     """Compare with stored outputs, or the engine with the reference."""
     model = _load(args)
     if args.against:
-        from npinfer.npy_streams import by_name
+        from npinfer.npy_streams import whole
 
-        inputs = by_name(args.against, model.inputs, ("x", "in", "input_"))
-        outputs = by_name(args.against, model.outputs, ("y", "out", "output_"))
-        error = model.check(dict(inputs), list(outputs.values()), args.rtol)
+        inputs = whole(args.against, model.inputs, ("x", "in", "input_"))
+        outputs = whole(args.against, model.outputs, ("y", "out", "output_"))
+        error = model.check(inputs if len(inputs) > 1 else inputs[0], outputs, args.rtol)
         against = args.against
     else:
         from npinfer.checking import compare, random_inputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 import numpy as np
@@ -81,7 +81,7 @@ class Npz(Streams):
 def pick(keys: Sequence[str], names: Sequence[str], prefixes: Sequence[str], path: str) -> list[str]:
     """Which keys of a file belong to these inputs or outputs, in order: by name, or by position after a prefix, or the only
     one. Raises FormatError naming what was found and what is needed."""
-    if set(names) <= set(keys):
+    if set(names) <= set(keys) and len(set(names)) == len(names):
         return list(names)
     for prefix in prefixes:
         wanted = [f"{prefix}{k}" for k in range(len(names))]
@@ -98,12 +98,12 @@ def pick(keys: Sequence[str], names: Sequence[str], prefixes: Sequence[str], pat
     )
 
 
-def by_name(path: str, specs: Sequence[Spec], prefixes: Sequence[str]) -> Mapping[str, Array]:
-    """Whole arrays of an .npz by spec name. Raises FormatError."""
+def whole(path: str, specs: Sequence[Spec], prefixes: Sequence[str]) -> list[Array]:
+    """One array a spec from an .npz, found as `pick` says. Raises FormatError."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {s.name: file[k] for s, k in zip(specs, pick(file.files, [s.name for s in specs], prefixes, path))}
-    except (zipfile.BadZipFile, ValueError, EOFError, AttributeError) as e:
-        if isinstance(e, FormatError):
-            raise
+            return [file[k] for k in pick(file.files, [s.name for s in specs], prefixes, path)]
+    except FormatError:
+        raise
+    except (zipfile.BadZipFile, ValueError, EOFError, AttributeError, TypeError) as e:
         raise FormatError(f"{path}: not a readable .npz file: {e}") from None

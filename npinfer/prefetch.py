@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterator
-from queue import Empty, Full, Queue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-WAIT = 0.1  # seconds between looks at whether the other side is gone
+LOOK = 1.0  # seconds between looks at whether the thread lives; a wait without end can't be interrupted on Windows
+LEAVE = 2.0  # seconds that a closed generator waits for its thread; one that blocks on a pipe is left behind (a daemon)
 
 
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
-    """The items, each one asked for before the caller wants it, never more than one ahead. Exceptions come out where the item
-    would have come. Closing the generator stops the thread and closes the items."""
-    queue: Queue[tuple[bool, Any]] = Queue(1)
+    """The items, each one asked for while the caller has the one before, never more than one ahead. Exceptions come out where
+    the item would have come. Closing the generator stops the thread and closes the items."""
+    queue: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+    wanted = threading.Semaphore(1)
     stop = threading.Event()
-
-    def put(entry: tuple[bool, Any]) -> bool:
-        while not stop.is_set():
-            try:
-                queue.put(entry, timeout=WAIT)
-            except Full:
-                continue
-            return True
-        return False
 
     def work() -> None:
         try:
-            for item in items:
-                if not put((True, item)):
+            while True:
+                wanted.acquire()
+                if stop.is_set():
                     return
-            put((False, None))
-        except BaseException as e:  # also KeyboardInterrupt raised by the source: the consumer must not wait for ever
-            put((False, e))
+                try:
+                    item = next(items)
+                except StopIteration:
+                    queue.put((False, None))
+                    return
+                queue.put((True, item))
+                del item  # not kept alive while the caller works
+        except BaseException as e:  # whatever it is, the caller waits for it
+            queue.put((False, e))
         finally:
             close = getattr(items, "close", None)
             if close is not None:
@@ -44,7 +44,7 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
     try:
         while True:
             try:
-                more, item = queue.get(timeout=WAIT * 10)
+                more, item = queue.get(timeout=LOOK)
             except Empty:
                 if thread.is_alive() or not queue.empty():
                     continue
@@ -53,7 +53,9 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
                 if item is not None:
                     raise item
                 return
+            wanted.release()
             yield item
     finally:
         stop.set()
-        thread.join(WAIT * 20)  # a source that blocks (a pipe) can't be interrupted; the thread is a daemon
+        wanted.release()
+        thread.join(LEAVE)

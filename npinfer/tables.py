@@ -49,7 +49,8 @@ class Layout:
         if sum(known) != columns:
             needs = ", ".join(f"{n} for {s.name!r}" for n, s in zip(known, specs))
             raise ShapeError(f"{path}: {columns} columns; the model needs {sum(known)} ({needs})")
-        self.counts, self.order = known, self._by_name(names)
+        self.counts = known
+        self.order = self._by_name(names)
 
     def _by_name(self, names: Sequence[str] | None) -> list[int] | None:
         if names is None:
