@@ -3,7 +3,6 @@ assign.py give it one meaning; lower.py turns the result into a Graph."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,15 +38,23 @@ def read_all(source: Any, config: Any = None, limits: Limits | None = None) -> S
 
 def interpret(raw: RawFile, config: Any, keras_version: str | None, backend: str | None) -> Archive:
     """A RawFile's arrays under an architecture, which may be the file's own."""
+    from npinfer.errors import DtypeError, FormatError, LimitError, ShapeError
     from npinfer.readers import assign, order, topology, versions
     from npinfer.readers.archive import Archive
+    from npinfer.readers.lower import problems, unsupported
 
     version = versions.of(config, keras_version, backend)
     stored = assign.storage_version(raw, version)
     if version.major == 1 or not version.numbers:
         version = version._replace(backend=stored.backend)
     model = topology.model(config, version, raw.source)
-    weights = order.read_weights(raw, model, stored)
+    try:
+        weights = order.read_weights(raw, model, stored)
+    except (FormatError, ShapeError, DtypeError) as e:
+        unknown = [] if isinstance(e, LimitError) else list(problems(model, {}))
+        if unknown:  # what can't be told apart for want of knowing a layer is that layer's fault
+            raise unsupported(raw.source, unknown) from e
+        raise
     return Archive(model, weights, order.order(model, weights, version), version, raw.source)
 
 
@@ -89,10 +96,8 @@ def _parsed(config: Any, limits: Limits | None) -> Any:
     from npinfer.readers.source import open_source
 
     limits = limits or DEFAULT
-    if isinstance(config, Mapping):
-        return _unwrapped(dict(config), limits)
-    if isinstance(config, list):
-        return _unwrapped(config, limits)
+    if isinstance(config, (dict, list)):
+        return _unwrapped(parse_json(_as_json(config), limits, "config"), limits)
     if isinstance(config, str) and config.lstrip()[:1] in ("{", "[", '"'):
         return _unwrapped(parse_json(config, limits, "config"), limits)
     if not isinstance(config, (str, bytes, bytearray, os.PathLike)) and not hasattr(config, "read"):
@@ -109,10 +114,28 @@ def _parsed(config: Any, limits: Limits | None) -> Any:
 
 
 def _unwrapped(value: Any, limits: Limits) -> Any:
-    """Architectures that were dumped to JSON twice, and Keras's {"config": …} wrappers, are one parse further in."""
+    """Architectures that were dumped to JSON twice are one parse further in; get_config() lacks the class, which shows."""
     from npinfer.readers.limits import parse_json
 
     for _ in range(2):
         if isinstance(value, str):
             value = parse_json(value, limits, "config")
+    if isinstance(value, list):
+        return {"class_name": "Sequential", "config": value}
+    if isinstance(value, dict) and "class_name" not in value and isinstance(value.get("layers"), list) and "loss" not in value:
+        return {"class_name": "Functional" if "input_layers" in value else "Sequential", "config": value}
     return value
+
+
+def _as_json(config: Any) -> str:
+    """A caller's dict as text, so that it is measured and checked as files are."""
+    import json
+
+    from npinfer.errors import FormatError, LimitError
+
+    try:
+        return json.dumps(config)
+    except RecursionError:
+        raise LimitError("config: nested too deep; see Limits.json_depth") from None
+    except (TypeError, ValueError) as e:
+        raise FormatError(f"config: not plain data as to_json() writes it: {e}") from None

@@ -82,8 +82,6 @@ def layer(raw: Any, version: Version, where: str, inner: Inner, depth: int = 0) 
     known = dict(made.config)
     if given != class_name:
         known["keras_class"] = given
-    if "shared_object_id" in raw:
-        known["shared_object_id"] = raw["shared_object_id"]
     for key in ACTIVATION_KEYS:
         if key in known:
             known[key] = activation(known[key], version, f"{where}/{name}", inner, depth)
@@ -117,9 +115,7 @@ def origin(raw: Mapping[str, Any], class_name: str) -> str:
         return "custom"
     if isinstance(module, str) and module.split(".")[0] not in ("keras", "tf_keras", "tensorflow", "builtins", "keras_core"):
         return "custom"
-    if "module" in raw and module is None and isinstance(registered, str) and registered != class_name:
-        return "custom"
-    return ""
+    return "custom" if "module" in raw and module is None else ""  # None stands for the caller's __main__
 
 
 def _is_operation(raw: Mapping[str, Any], class_name: str, config: Mapping[str, Any]) -> bool:
@@ -240,12 +236,18 @@ def activation(entry_: Any, version: Version, where: str, inner: Inner, depth: i
     name, config = entry_.get("class_name"), entry_.get("config")
     if name == "function" or (isinstance(config, str) and name not in ("__lambda__",)):
         known = config if isinstance(config, str) else str(config)[:80]
-        custom = origin(entry_, known) == "custom"
-        return f"custom>{known}" if custom else function_name(known, version)
+        return _own(known) if origin(entry_, known) == "custom" else function_name(known, version)
     if isinstance(name, str) and isinstance(config, Mapping) and depth < MAX_INNER and name != "__lambda__":
         named = {**config, "name": config.get("name") or name}
         return layer({**entry_, "config": named}, version, where, inner, depth + 1)
     return str(name)[:80]
+
+
+def _own(name: str) -> str:
+    """A user's function by a name that can't be taken for a built-in's."""
+    from npinfer.ops.activations import NAMED
+
+    return f"custom>{name}" if name in NAMED or ">" in name else name
 
 
 def function_name(name: str, version: Version) -> str:

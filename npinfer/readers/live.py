@@ -1,4 +1,4 @@
-"""A live Keras model of the caller's process → Archive. Nothing here imports Keras: to_json, layers and weights are all it asks."""
+"""A live Keras model of the caller's process → Archive. Nothing here imports Keras: to_json, layers and weights do."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import numpy as np
 
 from npinfer.errors import FormatError
 from npinfer.graph import Array
+from npinfer.ops import registry
 from npinfer.readers import interpret
-from npinfer.readers.archive import Archive
+from npinfer.readers.archive import Archive, Layer
 from npinfer.readers.limits import DEFAULT, parse_json
+from npinfer.readers.lower import unsupported
 from npinfer.readers.raw import Legacy, RawFile, Stored, stored
 
+PACKAGES = ("keras", "tf_keras", "keras_core", "tensorflow", "tensorflow_core")
 #: attributes under which layers hold others
 INNER = ("layer", "forward_layer", "backward_layer", "cell", "cells")
 
@@ -37,9 +40,34 @@ def from_keras(model: Any) -> Archive:
         ) from e
     if not getattr(model, "built", True):
         raise FormatError(f"{source}: not built yet; call it once, or model.build(input_shape), so that it has weights")
+    _refuse_borrowed(model, source)
     config = parse_json(text, DEFAULT, source)
     raw = RawFile(source, config=config, keras_version=_version(model, config), legacy=_legacy(model))
     return interpret(raw, config, raw.keras_version, None)
+
+
+def _refuse_borrowed(model: Any, source: str) -> None:
+    """A user's class under a built-in's name would be taken for it: some versions' configs don't tell them apart."""
+    registry.find(Layer("", ""))  # loads the families
+    odd = []
+    todo = list(model.layers)
+    while todo:
+        layer = todo.pop()
+        todo += _inner(layer)
+        cls = type(layer)
+        if cls.__name__ in registry.LAYERS and cls.__module__.partition(".")[0] not in PACKAGES:
+            odd.append(f"layer {layer.name!r} ({cls.__module__}.{cls.__name__}): a custom class with a built-in's name")
+    if odd:
+        raise unsupported(source, odd)
+
+
+def _inner(layer: Any) -> list[Any]:
+    """The layers that a model, wrapper or recurrent layer holds."""
+    held: list[Any] = []
+    for name in ("layers", *INNER):
+        found = getattr(layer, name, None)
+        held += found if isinstance(found, (list, tuple)) else [found]
+    return [k for k in held if hasattr(k, "weights") and hasattr(k, "get_weights")]
 
 
 def _version(model: Any, config: Any) -> str | None:
@@ -74,18 +102,10 @@ def _legacy(model: Any) -> Legacy:
 def _values(layer: Any) -> Iterator[tuple[int, tuple[Any, Any]]]:
     """(id of a variable, (variable, its array)) for all of a layer's. In graph mode get_weights alone has the numbers; nested
     models of standalone Keras 2 list `weights` and `get_weights` in different orders, so these go layer by layer."""
-    inner = getattr(layer, "layers", None)
-    if isinstance(inner, (list, tuple)):
-        for held in inner:
-            yield from _values(held)
-    else:
-        for name in INNER:
-            held = getattr(layer, name, None)
-            for item in held if isinstance(held, (list, tuple)) else [held]:
-                if hasattr(item, "weights") and hasattr(item, "get_weights"):
-                    yield from _values(item)
+    for held in _inner(layer):
+        yield from _values(held)
     variables, arrays = list(layer.weights), list(layer.get_weights())
-    if inner is None and len(variables) == len(arrays):
+    if not hasattr(layer, "layers") and len(variables) == len(arrays):
         yield from ((id(v), (v, a)) for v, a in zip(variables, arrays))
 
 

@@ -33,9 +33,9 @@ def lower(
 ) -> Lowered:
     """Lower a whole archive. dtype overrides the file's float dtypes; outputs names layers to return instead of the model's
     outputs. Raises UnsupportedError with every unsupported layer and option of the file, ShapeError where weights don't fit."""
-    problems = list(_problems(archive, functions or {}))
-    if problems:
-        raise unsupported(archive.source, problems)
+    found = list(problems(archive.model, functions or {}))
+    if found:
+        raise unsupported(archive.source, found)
     lowering = _Lowering(archive, dtype, functions or {})
     refs = list(tensors(archive.model.inputs))
     found = [lowering.input(archive.model, r) for r in refs]
@@ -56,18 +56,19 @@ def lower(
     )
 
 
-def unsupported(source: str, problems: Sequence[str]) -> UnsupportedError:
+def unsupported(source: str, reasons: Sequence[str]) -> UnsupportedError:
     """One error for all that a file needs and npinfer lacks."""
-    lines = "".join(f"\n  - {p}" for p in problems)
+    lines = "".join(f"\n  - {p}" for p in reasons)
     return UnsupportedError(
-        f"{source}: {len(problems)} layer(s) or option(s) not supported:{lines}\n"
+        f"{source}: {len(reasons)} layer(s) or option(s) not supported:{lines}\n"
         "npinfer.supported() lists what is; npinfer.register_layer adds a custom layer, functions={name: f} a Lambda.",
-        problems,
+        reasons,
     )
 
 
-def _problems(archive: Archive, functions: Mapping[str, Any]) -> Iterator[str]:
-    for path, layer in walk(archive.model):
+def problems(model: Model, functions: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each layer and option that isn't supported; needs no weights."""
+    for path, layer in walk(model):
         if layer.model is not None or layer.class_name == "InputLayer" or layer.name in functions:
             continue
         where = f"layer {'/'.join(path)!r} ({layer.class_name})"

@@ -11,7 +11,7 @@ import numpy as np
 from npinfer.errors import DtypeError, FormatError, ShapeError
 from npinfer.graph import Array
 from npinfer.readers import assign, parts
-from npinfer.readers.archive import Archive, Model, Path, Version
+from npinfer.readers.archive import Archive, Layer, Model, Path, Version
 from npinfer.readers.parts import Part, Unit
 from npinfer.readers.raw import RawFile, Stored, stored
 
@@ -149,7 +149,8 @@ def with_weights_of(archive: Archive, raw: RawFile) -> Archive:
         version = other.version
     else:
         version = archive.version
-    found = read_weights(raw, archive.model, version)
+    model = copied(archive.model)  # reading notes in configs what arrays tell: never in those of a model in use
+    found = read_weights(raw, model, version)
     for path, held in archive.weights.items():
         for name, old in held.items():
             new = found.get(path, {}).get(name)
@@ -158,7 +159,19 @@ def with_weights_of(archive: Archive, raw: RawFile) -> Archive:
             if new.shape != old.shape:
                 where = "/".join((*path, name))
                 raise ShapeError(f"{raw.source}: {where} has the shape {list(new.shape)}; the model needs {list(old.shape)}")
-    return replace(archive, weights=found, order=order(archive.model, found, archive.version))
+    return replace(archive, model=model, weights=found, order=order(model, found, archive.version))
+
+
+def copied(model: Model) -> Model:
+    """The model with configs of its own."""
+
+    def value(item: Any) -> Any:
+        if isinstance(item, Layer):
+            config = {k: value(v) for k, v in item.config.items()}
+            return replace(item, config=config, model=None if item.model is None else copied(item.model))
+        return [value(i) for i in item] if isinstance(item, list) else item
+
+    return replace(model, layers=tuple(value(k) for k in model.layers))
 
 
 def _as_legacy(other: Archive) -> list[tuple[str, list[tuple[str, Stored]]]]:

@@ -156,12 +156,16 @@ def listed(model: Model, version: Version, path: Path = ()) -> list[Part]:
             found += listed(layer.model, version, inner)
         elif version.major == 3:
             own = [p for u in units(layer, inner, version) for p in _own_order(u)]
-            found += sorted(own, key=_spectral if layer.class_name == "SpectralNormalization" else lambda p: bool(p.unit.prefix))
+            found += sorted(own, key=_spectral if layer.class_name == "SpectralNormalization" else _held_last)
             for key, model in models_in(layer):
                 found += listed(model, version, (*inner, *key.split("/")))
         else:
             found += group(layer, inner, version)
     return found
+
+
+def _held_last(part: Part) -> bool:
+    return bool(part.unit.prefix)
 
 
 def _spectral(part: Part) -> int:

@@ -205,7 +205,5 @@ def form(owner: Layer, names: Sequence[str], version: Version) -> Form:
 
 def note(owner: Layer, key: str, value: Any) -> None:
     """Write into a layer's config what only its arrays tell. Reading owns the configs it made; nobody else has seen them."""
-    if isinstance(owner.config, dict):
-        owner.config.pop(key, None)
-        if value is not None:
-            owner.config[key] = value
+    if isinstance(owner.config, dict) and owner.config.get(key) != value:
+        owner.config[key] = value

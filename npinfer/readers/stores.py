@@ -77,12 +77,15 @@ class _Matching:
         self.loose: Weights = {}
         self.used: set[str] = set()
         self.problems: list[str] = []
-        self.shared: dict[Any, Node] = {}
+        self.homes: dict[tuple[str, str], Node] = {}
+        self.homeless: list[tuple[Layer, Path]] = []
 
     def run(self, model: Model) -> Weights:
         assert self.raw.store is not None
         root = tree(self.raw.store)
         self.model(model, root, ())
+        for layer, path in self.homeless:
+            self.layer(layer, self.homes.get((layer.class_name, layer.name)), path, last=True)
         left = [p for p in self.raw.store if p not in self.used and not set(p.split("/")) & set(IDLE)]
         if not self.found and self.problems and not self.loose and not left:
             raise FormatError(
@@ -146,12 +149,13 @@ class _Matching:
     def noted(self, path: str) -> str | None:
         return self.raw.store_names.get(f"{path}/vars", self.raw.store_names.get(path))
 
-    def layer(self, layer: Layer, group: Node | None, path: Path) -> None:
-        key = layer.config.get("shared_object_id")
-        if group is None and key is not None:
-            group = self.shared.get((layer.class_name, key))
-        if group is not None and key is not None:
-            self.shared.setdefault((layer.class_name, key), group)
+    def layer(self, layer: Layer, group: Node | None, path: Path, last: bool = False) -> None:
+        """One layer's arrays. A layer that two models share is stored once, where Keras came by it first."""
+        if group is None and not last and _needs(layer):
+            self.homeless.append((layer, path))
+            return
+        if group is not None:
+            self.homes.setdefault((layer.class_name, layer.name), group)
         if parts.unknown(layer):
             if group is not None:
                 self.loose[path] = self.own(group)

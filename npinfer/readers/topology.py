@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from npinfer.errors import FormatError, LimitError
+from npinfer.errors import FormatError, LimitError, UnsupportedError
 from npinfer.readers import dialect, dialect_k1, nodes, tfops
 from npinfer.readers.archive import Call, Layer, Model, TensorRef, Version, tensors
 
@@ -20,8 +20,8 @@ MAX_DEPTH = 60
 
 
 def model(config: Any, version: Version, source: str) -> Model:
-    """The outermost model of a file. Raises FormatError where the config contradicts itself or isn't one, UnsupportedError
-    never: unknown layers stay in place for lowering to refuse, together."""
+    """The outermost model of a file. Raises FormatError where the config contradicts itself or isn't one, UnsupportedError for
+    a model class of a user's; unknown layers stay in place for lowering to refuse, together."""
     if isinstance(config, Mapping) and "class_name" not in config and config.get("name") == "Sequential" and "layers" in config:
         config = dialect_k1.from_zero(config) if isinstance(config["layers"], list) else config
     if not isinstance(config, Mapping) or not isinstance(config.get("class_name"), str):
@@ -44,9 +44,10 @@ class _Reader:
         graph = isinstance(config.get("layers"), list) and "input_layers" in config and "output_layers" in config
         custom = dialect.origin(raw, class_name) == "custom"
         if custom or class_name not in SEQUENTIAL + FUNCTIONAL or (class_name in FUNCTIONAL and not graph):
-            raise FormatError(
+            raise UnsupportedError(
                 f"{self.source}: the model is a {class_name}: a class of its author's, whose code the file doesn't hold; "
-                "only Sequential and functional models can be run (read_weights still extracts the arrays)"
+                "only Sequential and functional models can be run (read_weights still extracts the arrays)",
+                [f"a model of the class {class_name}"],
             )
         if class_name in SEQUENTIAL:
             return self.sequential(raw, config, depth)
@@ -175,6 +176,8 @@ class _Reader:
         if isinstance(inputs, dict):  # Keras takes and numbers them in the order of their names
             inputs = {k: inputs[k] for k in sorted(inputs)}
         outputs = _flat(self.tree(config["output_layers"], "output_layers"))
+        if isinstance(outputs, dict) and depth:  # others count them in this order; callers get them as they were given
+            outputs = {k: outputs[k] for k in sorted(outputs)}
         layers, inputs, outputs = self.renumber(layers, inputs, outputs, modern)
         layers = [tfops.modern(k) if k.class_name in TENSORFLOW else k for k in layers]
         return self.checked(name, layers, inputs, outputs, False, config.get("trainable", True) is not False)
