@@ -10,7 +10,7 @@ import numpy as np
 from npinfer.errors import DtypeError
 from npinfer.graph import Array, Op, Spec
 from npinfer.ops.operands import aligned, cast, common, constant, dtype_named
-from npinfer.ops.registry import LayerCall, Value, operation
+from npinfer.ops.registry import LayerCall, Value, layer, operation
 from npinfer.ops.shapes import broadcast
 
 BOOL, INT32 = np.dtype(bool), np.dtype("int32")
@@ -282,3 +282,9 @@ def cast_operation(call: LayerCall, x: Value) -> Value:
 def unchanged(call: LayerCall, x: Value) -> Value:
     dtype = call.config.get("dtype")
     return x if dtype is None else cast(call, x, dtype_named(call, dtype, x.spec.dtype))
+
+
+@layer("LayerScale", variables=lambda c: ["gamma"])
+def layer_scale(call: LayerCall, x: Value) -> Value:
+    """A factor for each channel, as ConvNeXt of keras.applications uses it."""
+    return binary(call, "multiply", x, call.weights["gamma"])
