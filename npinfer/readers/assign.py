@@ -6,7 +6,6 @@ or kind is an error that names it; all of a file's are reported together.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -15,62 +14,12 @@ from npinfer.errors import DtypeError, FormatError, ShapeError
 from npinfer.graph import Array
 from npinfer.readers import declared, parts, storage
 from npinfer.readers.archive import Layer, Model, Path, Version
+from npinfer.readers.names import Named, bare, by_name, canonical, kind, old_names, tokens
 from npinfer.readers.parts import Part, Unit
-from npinfer.readers.raw import Legacy, RawFile, Stored
+from npinfer.readers.raw import RawFile, Stored
 
 Weights = dict[Path, dict[str, Array]]
-Named = tuple[str, Stored]
 Wanted = tuple[Layer, list[Part]]
-
-#: how files call variables, where not by Keras 3's names
-KINDS = {
-    "W": "kernel",
-    "b": "bias",
-    "U": "recurrent_kernel",
-    "alphas": "alpha",
-    "betas": "beta",
-    "running_mean": "moving_mean",
-    "running_std": "moving_variance",
-    "running_variance": "moving_variance",
-    "embeddings": "kernel",
-    "depthwise_kernel": "kernel",
-    "depthwise_weights": "kernel",
-    "_kernel": "kernel",
-    "u": "vector_u",
-    "sn_u": "vector_u",
-    "W_carry": "carry_kernel",
-    "b_carry": "carry_bias",
-    "kernel_carry": "carry_kernel",
-    "bias_carry": "carry_bias",
-    "kernel_t": "carry_kernel",
-}
-_SHORT = "W|b|U|[WUb]_[ifcozrh]|[Wb]_carry|alphas|betas|gamma|beta|running_mean|running_std|t_left|a_left|t_right|a_right"
-_OLD = re.compile(rf"^(?P<layer>.+)_(?P<kind>{_SHORT}|depthwise_kernel|pointwise_kernel)$")
-_PARAMETER = re.compile(r"^param_\d+$")
-
-
-def kind(name: str) -> str | None:
-    """The variable that a weight's name in a file means: "a/dense_4/kernel:0" and "dense_1_W" are a kernel; None where the
-    name doesn't tell."""
-    last = bare(name).rpartition("/")[2]
-    if _PARAMETER.match(last):
-        return None
-    old = _OLD.match(last) if "/" not in bare(name) else None
-    return canonical(old["kind"] if old else last)
-
-
-def canonical(base: str) -> str:
-    return KINDS.get(base, base)
-
-
-def bare(name: str) -> str:
-    return re.sub(r":\d+$", "", name)
-
-
-def old_names(legacy: Legacy) -> bool:
-    """Whether weights are called as Keras 1 calls them (dense_1_W)."""
-    names = [bare(n) for _, held in legacy for n, _ in held]
-    return bool(names) and all("/" not in n for n in names) and any(_OLD.match(n) or _PARAMETER.match(n) for n in names)
 
 
 def storage_version(raw: RawFile, version: Version) -> Version:
@@ -139,30 +88,30 @@ def _check_groups(raw: RawFile, model: Model, groups: Sequence[tuple[str, list[N
     have, need = [n for n, _ in groups], [k.name for k, _ in wanted]
     if not have and need:
         raise FormatError(
-            f"{raw.source}: holds an architecture but no weights ({len(need)} layers need some: {_some(need)}); the model was "
+            f"{raw.source}: holds an architecture but no weights ({len(need)} layers need some: {some(need)}); the model was "
             "saved before it was built: build or call it in Keras, then save it again"
         )
     if len(have) != len(need):
         odd = [k.name for k in model.layers if parts.unknown(k) or k.model is not None]
-        hint = f"; layers that may own more: {_some(odd)}" if odd else ""
+        hint = f"; layers that may own more: {some(odd)}" if odd else ""
         raise FormatError(
-            f"{raw.source}: the file has weights for {len(have)} layers ({_some(have)}), the architecture needs them for "
-            f"{len(need)} ({_some(need)}){hint}"
+            f"{raw.source}: the file has weights for {len(have)} layers ({some(have)}), the architecture needs them for "
+            f"{len(need)} ({some(need)}){hint}"
         )
     if not raw.nb_layers and have != need and sorted(have) == sorted(need):
         raise FormatError(
-            f"{raw.source}: the weights' layers are in another order ({_some(have)}) than the architecture's ({_some(need)}); "
+            f"{raw.source}: the weights' layers are in another order ({some(have)}) than the architecture's ({some(need)}); "
             "names and order contradict each other, so the weights can't be told apart"
         )
 
 
-def _some(names: Sequence[str], most: int = 8) -> str:
+def some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _matched(source: str, layer: Layer, needed: list[Part], held: list[Named], loose: Weights) -> Iterable[tuple[Part, Stored]]:
     """The parts of one group with their arrays."""
-    named = _by_name(needed, held)
+    named = by_name(needed, held)
     if named is not None:
         return named
     kinds = [kind(n) for n, _ in held]
@@ -176,7 +125,7 @@ def _matched(source: str, layer: Layer, needed: list[Part], held: list[Named], l
     if len(held) != len(needed):
         raise FormatError(
             f"{source}: layer {layer.name!r} ({layer.class_name}) needs {len(needed)} arrays "
-            f"({_some([p.name for p in needed])}), the file has {len(held)} ({_some([n for n, _ in held])})"
+            f"({some([p.name for p in needed])}), the file has {len(held)} ({some([n for n, _ in held])})"
         )
     for part, k, (name, _) in zip(needed, kinds, held):
         if k is not None and k != canonical(part.base) and _tells(k, needed):
@@ -192,41 +141,6 @@ def _tells(k: str, needed: Sequence[Part]) -> bool:
     return any(canonical(p.base) == k for p in needed)
 
 
-def _by_name(needed: Sequence[Part], held: Sequence[Named]) -> list[tuple[Part, Stored]] | None:
-    """The match by names, where each part has exactly one candidate and all arrays are used; else None."""
-    places: dict[tuple[str, str | None], list[int]] = {}
-    for place, (name, _) in enumerate(held):
-        for token in _tokens(name):
-            places.setdefault((token, kind(name)), []).append(place)
-    alone = len({p.unit.path for p in needed}) == 1 and len({p.unit.prefix for p in needed}) == 1
-    used: list[int] = []
-    for part in needed:
-        k = canonical(part.base)
-        if alone:
-            found = [i for i, (n, _) in enumerate(held) if kind(n) == k]
-        elif part.unit.prefix:
-            return None
-        else:
-            found = places.get((part.unit.path[-1], k), [])
-        if len(found) != 1:
-            if part.optional and not found:
-                used.append(-1)
-                continue
-            return None
-        used.append(found[0])
-    real = [i for i in used if i >= 0]
-    if sorted(real) != list(range(len(held))):
-        return None
-    return [(p, held[i][1]) for p, i in zip(needed, used) if i >= 0]
-
-
-def _tokens(name: str) -> set[str]:
-    """The layer names that a weight's name may hold: the components of its path, or what stands before _W."""
-    path = bare(name)
-    old = _OLD.match(path) if "/" not in path else None
-    return {old["layer"]} if old else set(path.split("/")[:-1])
-
-
 def _has_unknown(layer: Layer) -> bool:
     if layer.model is None:
         return parts.unknown(layer)
@@ -236,8 +150,8 @@ def _has_unknown(layer: Layer) -> bool:
 def _split_unknown(needed: Sequence[Part], held: Sequence[Named]) -> tuple[list[tuple[Part, Stored]] | None, list[Named]]:
     """The known layers' arrays of a group by name, and the rest."""
     names = {p.unit.path[-1] for p in needed}
-    mine = [n for n in held if _tokens(n[0]) & names]
-    matched = _by_name(needed, mine) if needed else []
+    mine = [n for n in held if tokens(n[0]) & names]
+    matched = by_name(needed, mine) if needed else []
     return matched, [n for n in held if n not in mine]
 
 
@@ -271,9 +185,9 @@ def realise(source: str, found: Sequence[tuple[Part, Stored]]) -> Weights:
             where = dict.fromkeys(held, f"layer {unit.name!r}")
             shapes += declared.bad_shapes(unit.owner, {n: s.shape for n, s in held.items()}, where)
     if kinds:
-        raise DtypeError(_report(source, kinds))
+        raise DtypeError(report(source, kinds))
     if shapes:
-        raise ShapeError(_report(source, shapes))
+        raise ShapeError(report(source, shapes))
     weights: Weights = {}
     for unit, held in units.values():
         arrays = _joined(source, unit, {base: stored.read() for base, stored in held.items()})
@@ -284,7 +198,7 @@ def realise(source: str, found: Sequence[tuple[Part, Stored]]) -> Weights:
         into.update((unit.prefix + n, arrays[n]) for n in [*order, *(n for n in arrays if n not in order)])
         _learn(unit, arrays)
     if shapes:
-        raise ShapeError(_report(source, shapes))
+        raise ShapeError(report(source, shapes))
     return weights
 
 
@@ -304,5 +218,5 @@ def _learn(unit: Unit, arrays: Mapping[str, Array]) -> None:
         storage.note(unit.owner, "reset_after", bias.ndim == 2)
 
 
-def _report(source: str, problems: Sequence[str]) -> str:
+def report(source: str, problems: Sequence[str]) -> str:
     return f"{source}: {problems[0]}" if len(problems) == 1 else f"{source}:" + "".join(f"\n  - {p}" for p in problems)

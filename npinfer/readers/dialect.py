@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from npinfer.errors import FormatError
-from npinfer.readers import dialect_k1, nodes
+from npinfer.readers import dialect_k1
 from npinfer.readers.archive import Layer, Version
+from npinfer.readers.values import compute_dtype, input_shape, plain, policy
 
 ALIASES = {
     "BatchNormalizationV1": "BatchNormalization",
@@ -50,13 +51,16 @@ ALIASES = {
     "ThresholdedRelu": "ThresholdedReLU",
     "RandomGaussianNoise": "GaussianNoise",
 }
-POLICIES = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16", "infer": None, "infer_with_float32_vars": None, "": None}
 ACTIVATION_KEYS = ("activation", "recurrent_activation")
 DROPPED = ("_initializer", "_regularizer", "_constraint")
-SHAPES = ("batch_shape", "batch_input_shape", "input_shape")
 #: config entries that hold layers
 INNER = ("layer", "backward_layer", "forward_layer", "cell", "cells")
 MAX_INNER = 40
+#: layers whose config lacks the keys that tell layers from operations
+WHOLE = (
+    *("InputLayer", "Functional", "Sequential", "Model", "Discretization"),
+    *("SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"),
+)
 
 Inner = Callable[[Any, str, int], Layer]
 
@@ -122,9 +126,7 @@ def _is_operation(raw: Mapping[str, Any], class_name: str, config: Mapping[str, 
     module = raw.get("module")
     if isinstance(module, str):
         return ".ops" in module
-    whole = ("InputLayer", "Functional", "Sequential", "Model", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D")
-    whole = (*whole, "Discretization")
-    return "trainable" not in config and class_name not in whole
+    return "trainable" not in config and class_name not in WHOLE
 
 
 def _plain(class_name: str, name: str, config: Mapping[str, Any], raw: Mapping[str, Any], module: str) -> Layer:
@@ -143,80 +145,6 @@ def _plain(class_name: str, name: str, config: Mapping[str, Any], raw: Mapping[s
         dtype=None if module == "ops" or class_name == "InputLayer" else compute_dtype(dtype, class_name),
         input_shape=input_shape(config, raw),
     )
-
-
-def plain(value: Any) -> Any:
-    """Serialized tuples, shapes and arrays as lists, tuples and ndarrays; everything else as it is."""
-    if isinstance(value, list):
-        return [plain(v) for v in value]
-    if not isinstance(value, dict):
-        return value
-    kind = value.get("class_name")
-    if kind == "__tuple__" and isinstance(value.get("items"), list):
-        return tuple(plain(v) for v in value["items"])
-    if kind == "TensorShape":
-        return plain(value.get("items"))
-    if kind in ("__numpy__", "__tensor__"):
-        return nodes.value(value, "the config")
-    if value.get("type") == "ndarray" and "value" in value:
-        return plain(value["value"])
-    return value
-
-
-# dtypes and shapes
-
-
-def policy(dtype: Any) -> str | None:
-    """The name of a dtype or policy in any spelling; quantized ones keep a name that nothing supports."""
-    if isinstance(dtype, str):
-        return dtype
-    if not isinstance(dtype, Mapping):
-        return None
-    config = dtype.get("config")
-    if not isinstance(config, Mapping):
-        return None
-    if "policy_map" in config or "default_policy" in config:
-        others = config.get("policy_map")
-        held = {policy(v) for v in others.values()} if isinstance(others, Mapping) else set()
-        default = policy(config.get("default_policy"))
-        odd = sorted(str(n) for n in held - {default})
-        return odd[0] if odd else default
-    if "mode" in config:
-        source = policy(config.get("source_name")) or "float32"
-        return f"{config['mode']}_from_{source}"
-    name = config.get("name")
-    return name if isinstance(name, str) else str(dtype.get("class_name"))
-
-
-def compute_dtype(dtype: Any, class_name: str) -> str | None:
-    """The dtype a layer computes in; None where the file doesn't say. An integer dtype of a layer with weights is the dtype of
-    its input (Keras up to 2.0 wrote it there), never of its arithmetic."""
-    name = policy(dtype)
-    name = POLICIES.get(name, name) if name is not None else None
-    if name is not None and name.startswith(("int", "uint", "bool")) and "_from_" not in name and class_name == "Embedding":
-        return None
-    return name
-
-
-def input_shape(config: Mapping[str, Any], raw: Mapping[str, Any]) -> tuple[int | None, ...] | None:
-    """The per-sample shape of a layer's first input, where its entry tells: batch_shape, batch_input_shape, input_shape (which
-    has no batch axis), build_config."""
-    for key in SHAPES:
-        found = shape(config.get(key), batch=key != "input_shape")
-        if found is not None:
-            return found
-    built = raw.get("build_config")
-    return shape(built.get("input_shape"), batch=True) if isinstance(built, Mapping) else None
-
-
-def shape(value: Any, batch: bool) -> tuple[int | None, ...] | None:
-    """A shape entry as a tuple without the batch axis, or None where it isn't one shape."""
-    value = plain(value)
-    if not isinstance(value, (list, tuple)) or (batch and not value):
-        return None
-    if not all(n is None or (isinstance(n, int) and not isinstance(n, bool) and n >= 0) for n in value):
-        return None
-    return tuple(value[1:] if batch else value)
 
 
 # activations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from npinfer.ops.registry import LayerCall, NeedsFunction, Value, find
 from npinfer.readers import entrances
 from npinfer.readers.archive import Archive, Call, Layer, Model, Path, TensorRef, tensors, walk
 from npinfer.readers.entrances import COMPUTED, INTEGERS, values
+from npinfer.readers.schedule import needed_calls
 
 
 class Lowered(NamedTuple):
@@ -38,8 +39,8 @@ def lower(
         raise unsupported(archive.source, found)
     lowering = _Lowering(archive, dtype, functions or {})
     refs = list(tensors(archive.model.inputs))
-    found = [lowering.input(archive.model, r) for r in refs]
-    result = lowering.model(archive.model, (), found, extra=outputs or ())
+    given = [lowering.input(archive.model, r) for r in refs]
+    result = lowering.model(archive.model, (), given, extra=outputs or ())
     if outputs:
         unknown = [n for n in outputs if n not in lowering.labels]
         if unknown:
@@ -222,7 +223,11 @@ class _Lowering:
                 self.labels.setdefault(ref.layer, value)
         layers = {k.name: k for k in model.layers}
         taps = [TensorRef(n, 0, 0) for n in extra if n in layers and layers[n].calls]
-        for layer, number in self._order(model, layers, path, set(done), taps):
+        try:
+            order = needed_calls(model, layers, set(done), taps)
+        except FormatError as e:
+            raise FormatError(f"{self._where(path)}: {e}") from None
+        for layer, number in order:
             call = layer.calls[number]
             result = self._call(layer, (*path, layer.name), call, done)
             done[layer.name, number] = list(values(result))
@@ -270,38 +275,6 @@ class _Lowering:
         if dtype is None or dtype == value.spec.dtype or not (self.archive.version.tf or self.archive.version.major == 3):
             return value
         return self.emit(Cast(dtype), [value], "/".join(path))[0]._replace(mask=value.mask)
-
-    def _order(
-        self, model: Model, layers: Mapping[str, Layer], path: Path, given: set[tuple[str, int]], taps: Sequence[TensorRef]
-    ) -> list[tuple[Layer, int]]:
-        """The needed calls, each after those it reads (depth first, without recursion: chains may be thousands long)."""
-        order: list[tuple[Layer, int]] = []
-        finished, open_ = set(given), set[tuple[str, int]]()
-        stack = [(r.layer, r.node) for r in [*tensors(model.outputs), *taps]][::-1]
-        while stack:
-            key = stack[-1]
-            if key in finished:
-                stack.pop()
-                continue
-            layer = layers.get(key[0])
-            if layer is None or not 0 <= key[1] < len(layer.calls):
-                self._broken(path, f"refers to call {key[1]} of layer {key[0]!r}, which the config doesn't hold")
-            call = layer.calls[key[1]]
-            needed = [(r.layer, r.node) for r in (*tensors(call.args), *tensors(call.kwargs))]
-            missing = [k for k in needed if k not in finished]
-            if not missing:
-                finished.add(key)
-                order.append((layer, key[1]))
-                stack.pop()
-            elif key in open_:
-                self._broken(path, f"layer {key[0]!r} needs its own result: the graph has a cycle")
-            else:
-                open_.add(key)
-                stack.extend(missing[::-1])
-        return order
-
-    def _broken(self, path: Path, what: str) -> NoReturn:
-        raise FormatError(f"{self._where(path)}: {what}")
 
     def _where(self, path: Path) -> str:
         return f"{self.archive.source}: layer {'/'.join(path)!r}" if path else f"{self.archive.source}: the model"

@@ -92,9 +92,9 @@ class _Matching:
                 f"{self.raw.source}: holds an architecture but no weights; build the model in Keras, then save it again"
             )
         if left:
-            self.problems.append(f"nothing in the architecture takes the array(s) {assign._some(left)}")
+            self.problems.append(f"nothing in the architecture takes the array(s) {assign.some(left)}")
         if self.problems:
-            raise FormatError(assign._report(self.raw.source, self.problems))
+            raise FormatError(assign.report(self.raw.source, self.problems))
         return {**assign.realise(self.raw.source, self.found), **self.loose}
 
     def model(self, model: Model, node: Node | None, path: Path) -> None:

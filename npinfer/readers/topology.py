@@ -5,13 +5,14 @@ Nothing recurses along the graph, so chains may be thousands of layers long; nes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from npinfer.errors import FormatError, LimitError, UnsupportedError
-from npinfer.readers import dialect, dialect_k1, nodes, tfops
+from npinfer.readers import dialect, dialect_k1, nodes, tfops, values
 from npinfer.readers.archive import Call, Layer, Model, TensorRef, Version, tensors
+from npinfer.readers.numbering import refs, renumber
 
 SEQUENTIAL = ("Sequential",)
 FUNCTIONAL = ("Functional", "Model", "Container", "Network")
@@ -106,8 +107,8 @@ class _Reader:
     def input_dtype(self, first: Any) -> str:
         """The dtype of the input that Keras makes for a first layer."""
         config = first.get("config") if isinstance(first, Mapping) else None
-        found = dialect.policy(config.get("input_dtype", config.get("dtype"))) if isinstance(config, Mapping) else None
-        known = dialect.POLICIES.get(found, found) if found is not None else None
+        found = values.policy(config.get("input_dtype", config.get("dtype"))) if isinstance(config, Mapping) else None
+        known = values.POLICIES.get(found, found) if found is not None else None
         return known if known in nodes.DTYPES and known is not None else "float32"
 
     def merged(self, name: str, items: list[Any], depth: int) -> Model:
@@ -178,7 +179,7 @@ class _Reader:
         outputs = _flat(self.tree(config["output_layers"], "output_layers"))
         if isinstance(outputs, dict) and depth:  # others count them in this order; callers get them as they were given
             outputs = {k: outputs[k] for k in sorted(outputs)}
-        layers, inputs, outputs = self.renumber(layers, inputs, outputs, modern)
+        layers, inputs, outputs = renumber(layers, inputs, outputs, modern)
         layers = [tfops.modern(k) if k.class_name in TENSORFLOW else k for k in layers]
         return self.checked(name, layers, inputs, outputs, False, config.get("trainable", True) is not False)
 
@@ -193,31 +194,6 @@ class _Reader:
         if isinstance(raw, Mapping):
             return {k: self.tree(r, what) for k, r in raw.items()}
         raise FormatError(f"{self.source}: {what} holds {raw!r:.60}; it must name a layer, a node and a tensor")
-
-    def renumber(self, layers: list[Layer], inputs: Any, outputs: Any, modern: bool) -> tuple[list[Layer], Any, Any]:
-        """Numbers of nodes → numbers of calls. A model has a node of its own, number 0, before the calls that others make of
-        it: Keras 1 and 2 count it everywhere, Keras 3 counts it for functional models in output_layers alone, tf.keras
-        doesn't count it for a Sequential built late. Since every call a file keeps is referred to, the numbers tell."""
-        held = {k.name: k for k in layers if k.model is not None}
-        if not held:
-            return layers, inputs, outputs
-        used: dict[str, set[int]] = {n: set() for n in held}
-        for k in layers:
-            for r in _refs(k.calls):
-                if r.layer in used:
-                    used[r.layer].add(r.node)
-        ends: dict[str, set[int]] = {n: {r.node for r in tensors(outputs) if r.layer == n} for n in held}
-        inside, outside = {}, {}
-        for name, layer in held.items():
-            n = len(layer.calls)
-            if modern:
-                counted = not layer.config["sequential"] or max(ends[name], default=0) >= n
-                inside[name], outside[name] = 0, int(counted and 0 not in ends[name])
-            else:
-                both = used[name] | ends[name]
-                inside[name] = outside[name] = int(0 not in both)
-        layers = [_called(k, tuple(Call(_shift(c.args, inside), _shift(c.kwargs, inside)) for c in k.calls)) for k in layers]
-        return layers, inputs, _shift(outputs, outside)
 
     def checked(self, name: str, layers: list[Layer], inputs: Any, outputs: Any, sequential: bool, trainable: bool) -> Model:
         """The model, where its references fit; FormatError otherwise."""
@@ -236,8 +212,8 @@ class _Reader:
         for r in given:
             if r.layer not in byname or byname[r.layer].class_name != "InputLayer":
                 raise FormatError(f"{self.source}: input_layers names {r.layer!r}, which isn't an InputLayer of model {name!r}")
-        for user, refs in [("output_layers", tensors(outputs)), *((f"layer {k.name!r}", _refs(k.calls)) for k in layers)]:
-            for r in refs:
+        for user, named in [("output_layers", tensors(outputs)), *((f"layer {k.name!r}", refs(k.calls)) for k in layers)]:
+            for r in named:
                 target = byname.get(r.layer)
                 if target is None:
                     raise FormatError(f"{self.source}: {user} refers to layer {r.layer!r}, which the config doesn't hold")
@@ -252,22 +228,6 @@ class _Reader:
 def _flat(tree: Any) -> Any:
     """One level of lists: callers pass and get nested lists of tensors as one."""
     return list(tensors(tree)) if isinstance(tree, list) else tree
-
-
-def _refs(calls: Iterable[Call]) -> Iterable[TensorRef]:
-    for call in calls:
-        yield from tensors(call.args)
-        yield from tensors(call.kwargs)
-
-
-def _shift(tree: Any, by: Mapping[str, int]) -> Any:
-    if isinstance(tree, TensorRef):
-        return tree._replace(node=tree.node - by.get(tree.layer, 0))
-    if isinstance(tree, (list, tuple)):
-        return type(tree)([_shift(t, by) for t in tree])
-    if isinstance(tree, Mapping):
-        return {k: _shift(t, by) for k, t in tree.items()}
-    return tree
 
 
 def _branches(entry: Mapping[str, Any]) -> list[Any] | None:
@@ -302,8 +262,8 @@ def _first_shape(made: Model) -> tuple[int | None, ...] | None:
 
 def _shape_of(raw: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[int | None, ...] | None:
     """A Sequential's own note of its input: build_input_shape, build_config."""
-    found = dialect.shape(config.get("build_input_shape"), batch=True)
+    found = values.shape(config.get("build_input_shape"), batch=True)
     built = raw.get("build_config")
     if found is None and isinstance(built, Mapping):
-        found = dialect.shape(built.get("input_shape"), batch=True)
+        found = values.shape(built.get("input_shape"), batch=True)
     return found
