@@ -28,7 +28,7 @@ def _elu(x: Array, alpha: float) -> Array:
 
 
 def _gelu_tanh(x: Array) -> Array:
-    # 0.5·(1 + tanh(u)) is sigmoid(2u), which keeps the digits of the left tail; beyond ±40 it is 0 or 1 in any dtype. In float64,
+    # 0.5·(1 + tanh(u)) is sigmoid(2u), which keeps the digits of the left tail; beyond ±40 it is 0 or 1. In float64 always,
     # because the tail multiplies u's rounding by u
     wide = x.astype(np.float64)
     near = np.clip(wide, -40, 40)
