@@ -6,6 +6,7 @@ depend on weight values run again at a weight swap, since `set_weights` lowers a
 
 | pass | result | legal when |
 | --- | --- | --- |
+| drop_unused | bit-exact | nobody reads the results: masks that no later layer looks at |
 | drop_identities | bit-exact | the op returns its input |
 | share | bit-exact | two nodes with the same op (same arrays) read the same values |
 | compose | rounding | two affine maps in a row, both finite |
@@ -93,6 +94,18 @@ def rewrite(graph: Graph, rule: PairRule) -> Graph:
         graph = rebuild(graph, nodes, source)
 
 
+def drop_unused(graph: Graph) -> Graph:
+    """Remove nodes that neither an output nor a state needs, the last ones first, so that chains of them go too."""
+    left = graph.uses()
+    nodes: list[Node | None] = list(graph.nodes)
+    for k in range(len(graph.nodes) - 1, -1, -1):
+        if not any(left[v] for v in graph.results(k)):
+            nodes[k] = None
+            for v in graph.nodes[k].inputs:
+                left[v] -= 1
+    return rebuild(graph, nodes, range(len(graph.specs))) if None in nodes else graph
+
+
 def drop_identities(graph: Graph) -> Graph:
     """Remove ops that return their input: a cast to the same dtype, a linear activation."""
     nodes: list[Node | None] = list(graph.nodes)
@@ -158,7 +171,7 @@ def _compose(first: Op, second: Op, _: Spec) -> Op | None:
         scale = _wide(first.scale) * _wide(second.scale)
         offset = (_wide(first.offset) - _wide(second.center)) * _wide(second.scale) + _wide(second.offset)
     merged = _narrow(dtype, scale, offset)
-    return None if merged is None else Affine(*merged, first.center, second.activation)
+    return None if merged is None else Affine(merged[0], merged[1], first.center, second.activation)
 
 
 def _fold_after(first: Op, second: Op, between: Spec) -> Op | None:
@@ -218,4 +231,4 @@ def fuse(graph: Graph) -> Graph:
     return rewrite(graph, rule)
 
 
-PASSES: tuple[Pass, ...] = (drop_identities, share, fold, fuse)
+PASSES: tuple[Pass, ...] = (drop_unused, drop_identities, share, fold, fuse)

@@ -29,6 +29,7 @@ from npinfer.ops.norm import GroupNorm, LayerNorm, RMSNorm, UnitNorm
 from npinfer.ops.parametric import ParametricSoftplus, PReLU, SReLU
 from npinfer.ops.registry import CUSTOM, LAYERS, variables_of
 from npinfer.ops.wrappers import TimeDistributed
+from npinfer.passes import optimise
 from npinfer.readers import interpret
 from npinfer.readers.archive import Call, Layer, TensorRef, Version
 from npinfer.readers.lower import lower
@@ -223,6 +224,12 @@ def test_masking() -> None:
     mask = StepsKept(1.0)(x)
     np.testing.assert_array_equal(mask, [[False, True, True], [True, False, True]])
     np.testing.assert_array_equal(ZeroUnless()(x, mask), np.where(mask[..., None], x, 0))
+
+
+def test_a_mask_that_nobody_reads_costs_nothing() -> None:
+    graph = lower(kf.archive(Layer("Embedding", "e", {"mask_zero": True}), [(2,)], {"embeddings": W})).graph
+    assert [type(n.op).__name__ for n in graph.nodes] == ["Cast", "Embedding", "Differs"]
+    assert [type(n.op).__name__ for n in optimise(graph).nodes] == ["Cast", "Embedding"]
 
 
 def test_reversible_embedding() -> None:
