@@ -421,9 +421,13 @@ def test_prefetch_closes_its_source() -> None:
 
 
 def test_replacing_cleans_up(tmp_path: Path) -> None:
-    with pytest.raises(Break), replacing(tmp_path / "a.txt") as temporary:
-        temporary.write_text("x")
-        raise Break
+    def fail() -> None:
+        with replacing(tmp_path / "a.txt") as temporary:
+            temporary.write_text("x")
+            raise Break
+
+    with pytest.raises(Break):
+        fail()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "no" / "a.txt"):
         pass

@@ -92,7 +92,7 @@ def measured(args: argparse.Namespace, tick: Callable[[], None] = lambda: None) 
         graph = step_graph(base._graph)
     else:
         graph = base._graph
-    specs = graph.inputs[: len(base.inputs)]
+    specs = graph.inputs[: len(graph.inputs) - len(graph.states)]  # initial states are states of a stream, not inputs
     shapes = shapes_of(specs, args.shape)
     fixed = fix(specs, shapes)
 
@@ -224,6 +224,8 @@ def _row(r: Runner, single: measure.OneSample, batches: dict[int, tuple[float, f
 
 def _compared(able: Sequence[Runner], base: Model, specs: Sequence[Spec]) -> dict[str, float]:
     """Each runner's largest difference from the NumPy engine's outputs, relative to an output's scale."""
+    if not able:
+        return {}
     arrays = random_inputs(specs, 32)
     want = base._plain(arrays) if not base._graph.states else []
     found = {}
