@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from npinfer.executors import numpy_spatial  # noqa: F401  (adds its ops to numpy_calls.CALLS)
 from npinfer.executors.numpy_calls import Call, calls_for, is_native, is_quiet
 from npinfer.executors.signature import fix, sizes
 from npinfer.executors.steps import BoundStep

@@ -22,7 +22,7 @@ Maker = Callable[[Any, Sequence[Array], Sequence[Array], bool], list[Call]]
 def calls_for(op: Op, inputs: Sequence[Array], outputs: Sequence[Array], single: bool) -> list[Call]:
     """The calls that compute an op's outputs from its inputs; `single` means buffers of one sample, without a batch axis."""
     maker = CALLS.get(type(op))
-    return (maker or _by_meaning)(op, inputs, outputs, single)
+    return (maker or by_meaning)(op, inputs, outputs, single)
 
 
 def is_native(op: Op) -> bool:
@@ -41,7 +41,7 @@ def value(buffer: Array) -> Array:
     return buffer[:-1] if buffer.ndim == 1 else buffer
 
 
-def _by_meaning(op: Op, inputs: Sequence[Array], outputs: Sequence[Array], single: bool) -> list[Call]:
+def by_meaning(op: Op, inputs: Sequence[Array], outputs: Sequence[Array], single: bool) -> list[Call]:
     """Any op: call it and copy its results."""
     xs = [value(b)[None] if single else value(b) for b in inputs]
     ys = [value(b)[None] if single else value(b) for b in outputs]
@@ -82,7 +82,7 @@ def _activation(op: Activation, inputs: Sequence[Array], outputs: Sequence[Array
         return [lambda: maximum(x, zero, out=y)]  # quicker than a partial with a keyword
     if op.kind == "tanh":
         return [partial(np.tanh, x, y)]
-    return _by_meaning(op, inputs, outputs, single)
+    return by_meaning(op, inputs, outputs, single)
 
 
 CALLS: dict[type[Op], Maker] = {Dense: _dense, Activation: _activation}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from npinfer.readers.archive import Config
 
 #: Patches are copied in blocks of about this many bytes, so that they stay in the cache between the copy and the product.
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 
 
 class Conv(Op):
@@ -90,46 +90,43 @@ class Conv(Op):
             np.matmul(x.reshape(-1, channels), kernel, out=y.reshape(-1, filters))
             return y
         view = windows(x, counts, window, self.strides, self.dilation)
-        depth, axes = len(kernel), 1 + len(counts)
-        # A few channels make a patch's contiguous runs short; the transposed copy runs along the output row instead.
-        run = channels * window[-1] if self.dilation[-1] == 1 else channels
-        order = (*range(axes, view.ndim), *range(axes)) if 4 * run < counts[-1] else None
-
-        def product(part: Array, out: Array) -> None:
-            if order is None:
-                np.matmul(part.reshape(-1, depth), kernel, out=out.reshape(-1, filters))
+        depth, across = len(kernel), self.across(channels, counts[-1])
+        for samples, rows in blocks(n, counts, depth * x.itemsize, kernel.nbytes):
+            part, out = view[samples, rows], y[samples, rows].reshape(-1, filters)
+            if across:
+                axes = 1 + len(counts)
+                np.matmul(part.transpose(*range(axes, part.ndim), *range(axes)).reshape(depth, -1).T, kernel, out=out)
             else:
-                np.matmul(part.transpose(order).reshape(depth, -1).T, kernel, out=out.reshape(-1, filters))
-
-        rows = max(1, max(BLOCK, kernel.nbytes) * counts[0] // max(1, int(np.prod(counts)) * depth * x.itemsize))
-        if rows >= counts[0]:
-            step = rows // counts[0]
-            for i in range(0, n, step):
-                product(view[i : i + step], y[i : i + step])
-        else:
-            for i in range(n):
-                for r in range(0, counts[0], rows):
-                    product(view[i : i + 1, r : r + rows], y[i : i + 1, r : r + rows])
+                np.matmul(part.reshape(-1, depth), kernel, out=out)
         return y
 
-    def _depthwise(self, x: Array, counts: list[int]) -> Array:
-        """One einsum over views; where windows move by single pixels, along whole rows, which are long runs of memory."""
-        n, channels = len(x), x.shape[-1]
-        times = self.kernel.shape[-1] // channels
-        kernel = self.kernel[..., 0, :]
+    def across(self, channels: int, width: int) -> bool:
+        """Whether patches are better copied entry by entry than patch by patch: a few channels make the runs of memory within
+        a patch short, while one entry of all patches in an output row is a run of `width`."""
+        return 4 * channels * (self.window[-1] if self.dilation[-1] == 1 else 1) < width
+
+    def _depthwise(self, x: Array, counts: Sequence[int]) -> Array:
+        times = self.kernel.shape[-1] // x.shape[-1]
         if times > 1:
-            x, channels = x.repeat(times, axis=-1), channels * times
-        view = windows(x, counts, self.window, self.strides, self.dilation)
+            x = x.repeat(times, axis=-1)
+        subscripts, view, kernel = self.depthwise_sum(x, counts)
+        return np.asarray(np.einsum(subscripts, view, kernel)).reshape(len(x), *counts, x.shape[-1])
+
+    def depthwise_sum(self, x: Array, counts: Sequence[int]) -> tuple[str, Array, Array]:
+        """The depthwise convolution of a padded x, one filter a channel, as an einsum over a view of x. Where windows move by
+        single pixels and channels are few, it runs along whole output rows, which are long runs of memory."""
+        view, kernel, channels = (
+            windows(x, counts, self.window, self.strides, self.dilation),
+            self.kernel[..., 0, :],
+            x.shape[-1],
+        )
         spatial, taps = "abc"[: len(counts)], "xyz"[: len(counts)]
-        if self.strides[-1] > 1 or channels > 256:
-            return np.asarray(np.einsum(f"n{spatial}{taps}k,{taps}k->n{spatial}k", view, kernel))
-        row = counts[-1] * channels
-        shape = (n, *counts[:-1], *self.window, row)
-        strides = (*view.strides[: len(counts)], *view.strides[len(counts) + 1 :])
-        lines: Array = np.ndarray(shape, x.dtype, x, 0, strides)
-        kernel = np.tile(kernel, (*(1,) * len(counts), counts[-1]))
-        y = np.einsum(f"n{spatial[:-1]}{taps}k,{taps}k->n{spatial[:-1]}k", lines, kernel)
-        return np.asarray(y).reshape(n, *counts, channels)
+        if self.strides[-1] == 1 and channels <= 256:
+            shape = (len(x), *counts[:-1], *self.window, counts[-1] * channels)
+            strides = (*view.strides[: len(counts)], *view.strides[len(counts) + 1 :])
+            view = np.ndarray(shape, x.dtype, x, 0, strides)
+            kernel, spatial = np.tile(kernel, (*(1,) * len(counts), counts[-1])), spatial[:-1]
+        return f"n{spatial}{taps}k,{taps}k->n{spatial}k", view, kernel
 
     def _grouped(self, x: Array, counts: list[int]) -> Array:
         groups, filters = self.groups, self.kernel.shape[-1]
@@ -140,6 +137,17 @@ class Conv(Op):
         parts = parts.reshape(groups, len(x) * int(np.prod(counts)), self.kernel[..., 0].size)
         kernel = self.kernel.reshape(-1, groups, filters // groups).swapaxes(0, 1)
         return np.asarray(np.matmul(parts, kernel)).swapaxes(0, 1).reshape(len(x), *counts, filters)
+
+
+def blocks(n: int, counts: Sequence[int], patch: int, kernel: int) -> Iterator[tuple[slice, slice]]:
+    """Cut (n, *counts) patches of `patch` bytes into blocks of about BLOCK bytes, or the kernel's size where that is more, so
+    that reading the kernel pays: slices of the samples and of the first spatial axis."""
+    row = max(1, int(np.prod(counts[1:])) * patch)
+    rows = max(1, max(BLOCK, kernel) // row)
+    step = max(1, rows // max(1, counts[0]))
+    for i in range(0, n, step):
+        for r in range(0, counts[0], counts[0] if rows >= counts[0] else rows):
+            yield slice(i, i + step), slice(r, r + rows)
 
 
 PADDINGS = ("valid", "same", "causal")

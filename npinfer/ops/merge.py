@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce as fold
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from npinfer.ops.registry import LayerCall, Value, layer
 from npinfer.ops.reshape import expanded, reshaped
 from npinfer.ops.shapes import broadcast, promote, sample_axis
 
-MERGES: dict[str, Callable[[Array, Array], Array]] = {
+MERGES: dict[str, np.ufunc] = {
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,

@@ -51,9 +51,9 @@ class Pool(Op):
             x = y
         if maximum:
             return x
-        return x / self._shares(sizes, pairs, counts, x.dtype)
+        return x / self.shares(sizes, pairs, counts, x.dtype)
 
-    def _shares(self, sizes: tuple[int, ...], pairs: Any, counts: list[int], dtype: np.dtype[Any]) -> Array:
+    def shares(self, sizes: tuple[int, ...], pairs: Any, counts: list[int], dtype: np.dtype[Any]) -> Array:
         """How many entries of each window are inside the image."""
         if not any(map(any, pairs)):
             return np.asarray(np.prod(self.window), dtype)
