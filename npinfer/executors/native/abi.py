@@ -49,7 +49,7 @@ OUTPUTS: Final = 8
 STATES: Final = 9
 STATES_AT: Final = 10  # address of the states' addresses: those to read, then those to write; exchanged after each good run
 LONG: Final = 11  # 1: a run takes longer than letting other threads have the interpreter meanwhile
-SLOW: Final = 12  # the checked Python callable that everything else goes to
+SLOW: Final = 12  # the checked Python function that everything else goes to
 KEPT: Final = 13  # the object returned each time with reuse_output, else 0
 ARRAY_TYPE: Final = 14
 API: Final = 15  # eight addresses, in the order of `Api`
@@ -133,8 +133,10 @@ def api() -> Api:
     """The addresses; call it only where `unfit()` is None."""
     c = ctypes.pythonapi
     new_array = _table_entry(94)  # PyArray_NewFromDescr: numpy/_core/code_generators/numpy_api.py
+    # what calls the slow path, which is a plain function; 3.10 exports no PyObject_Vectorcall
+    vectorcall = getattr(c, "PyObject_Vectorcall", None) or c._PyFunction_Vectorcall
     return Api(
-        address(c.PyObject_Vectorcall),
+        address(vectorcall),
         address(c.Py_IncRef),
         address(c.Py_DecRef),
         new_array,

@@ -36,7 +36,7 @@ def addresses(arrays: Sequence[Array]) -> Any:
 class Record:
     """The int64 record of abi.py for a network and a number of rows (None: one sample without a batch axis), and its memory.
 
-    kept: the output arrays to fill each time, or none. slow: the callable for arguments that don't fit as they are.
+    kept: the output arrays to fill each time, or none. slow: the plain function for arguments that don't fit as they are.
     """
 
     def __init__(self, network: Network, rows: int | None, kept: Sequence[Array] = (), slow: Any = None) -> None:
@@ -109,7 +109,11 @@ class NativeStep(BoundStep):
         kept = [fixed_zeros(s, o.dtype) for s, o in zip(signature.output_shapes, signature.outputs)] if reuse_output else []
         count = len(signature.inputs) + len(signature.outputs) + 2 * len(network.graph.states)
         self.compiled = count <= abi.MAX_POINTERS and abi.unfit() is None
-        self._record = Record(network, rows, kept, self.__call__ if self.compiled else None)
+
+        def step(*args: Any) -> Any:
+            return self(*args)
+
+        self._record = Record(network, rows, kept, step if self.compiled else None)
         super().__init__(network.graph, rows, reuse_output, self._native, rebind)
         self._kept = kept
 
