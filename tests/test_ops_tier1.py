@@ -312,6 +312,16 @@ def test_functions_in_the_place_of_lambdas() -> None:
     assert function_model(lambda a: a, (4,))(x[:0])[0].shape == (0, 4)
 
 
+def test_a_lambda_inside_a_wrapper() -> None:
+    layer = Layer("TimeDistributed", "t", {"layer": Layer("Lambda", "code", {})})
+    archive = kf.archive(layer, [(None, 4)], {})
+    graph = lower(archive, functions={"code": lambda a: a.max(1, keepdims=True)}).graph
+    x = numbers(2, 3, 4)
+    np.testing.assert_array_equal(graph(x)[0], x.max(2, keepdims=True))
+    with pytest.raises(UnsupportedError, match="never run"):
+        lower(archive)
+
+
 @pytest.mark.parametrize(
     ("function", "error", "reason"),
     [

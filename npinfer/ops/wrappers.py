@@ -7,6 +7,7 @@ from typing import Any
 
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Graph, Op, Spec, Streamed
+from npinfer.ops.functions import lower_function
 from npinfer.ops.registry import LayerCall, NeedsFunction, Value, below, find, layer
 
 
@@ -81,6 +82,9 @@ def _code(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 @layer("Lambda", check=_code)
-def lambda_layer(call: LayerCall, *_: Value) -> Value:
+def lambda_layer(call: LayerCall, *args: Any) -> Any:
     """With functions={name: f}, f the layer's work as a function of NumPy arrays."""
-    call.refuse(next(iter(_code({"name": call.layer.name}))))
+    name = call.layer.name
+    if name not in call.builder.functions:
+        call.refuse(next(iter(_code({"name": name}))))
+    return lower_function(call, call.builder.functions[name], args, {k: call.take(k) for k in list(call.kwargs)})
