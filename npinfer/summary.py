@@ -71,6 +71,12 @@ def notes(model: Model) -> list[str]:
     count = len(model._executor.uncovered())
     if count:
         found.append(f"{count} op(s) run through their NumPy meaning")
+    if model.engine == "numpy" and model._options.engine in ("auto", "native"):
+        from npinfer.executors import native
+
+        reason = native.refusal(model._executor.graph)
+        if reason is not None:
+            found.append(f"not in the native engine: {reason}")
     policies = half_precision(model)
     if policies:
         found.append(f"the file asks for {', '.join(policies)}: computed in float32, closer to the exact result")

@@ -44,9 +44,10 @@ ENGINES = ("auto", "native", "numpy", "reference")
 
 
 def make_executor(engine: str, graph: Graph, threads: int | None = None) -> Executor:
-    """The executor that a caller's `engine=` asks for. "auto" is native where it is installed and the graph is float32.
+    """The executor that a caller's `engine=` asks for. "auto" is native where it is installed.
 
-    Raises EngineError where the engine that was named can't run here or can't run this graph, saying what to do.
+    Graphs that the native engine doesn't compute (float64) go to the numpy executor, whose `name` says so. Raises EngineError
+    where the engine that was named can't run here, saying what to do.
     """
     if engine not in ENGINES:
         raise EngineError(f"engine={engine!r}: unknown; there are {', '.join(ENGINES)}")
@@ -57,11 +58,11 @@ def make_executor(engine: str, graph: Graph, threads: int | None = None) -> Exec
     if engine in ("native", "auto"):
         from npinfer.executors import native
 
-        reason = native.refusal(graph)
-        if reason is None:
+        if native.refusal(graph) is None:
             return native.NativeExecutor(graph, threads)
-        if engine == "native":
-            raise EngineError(f"engine='native': {reason}")
+        missing = native.unavailable()
+        if engine == "native" and missing is not None:
+            raise EngineError(f"engine='native': {missing}")
     from npinfer.executors.numpy import NumpyExecutor
 
     return NumpyExecutor(graph)

@@ -52,7 +52,12 @@ def refusal(graph: Graph) -> str | None:
     import numpy as np
 
     if any(s.dtype == np.float64 for s in graph.specs):
-        return "it computes in float32, and this model is float64; use engine='numpy'"
+        return "it computes in float32, and this model holds float64; the numpy engine runs it"
+    return unavailable()
+
+
+def unavailable() -> str | None:
+    """Why the native engine can't run anything here (Numba isn't installed, say); None if it can."""
     from npinfer.executors.native import cache
 
     return cache.available()[1]
