@@ -41,21 +41,23 @@ def interpret(raw: RawFile, config: Any, keras_version: str | None, backend: str
     from npinfer.errors import DtypeError, FormatError, LimitError, ShapeError
     from npinfer.readers import assign, order, topology, versions
     from npinfer.readers.archive import Archive
+    from npinfer.readers.limits import reading
     from npinfer.readers.lower import problems, unsupported
 
-    version = versions.of(config, keras_version, backend)
-    stored = assign.storage_version(raw, version)
-    if version.major == 1 or not version.numbers:
-        version = version._replace(backend=stored.backend)
-    model = topology.model(config, version, raw.source)
-    try:
-        weights = order.read_weights(raw, model, stored)
-    except (FormatError, ShapeError, DtypeError) as e:
-        unknown = [] if isinstance(e, LimitError) else list(problems(model, {}))
-        if unknown:  # what can't be told apart for want of knowing a layer is that layer's fault
-            raise unsupported(raw.source, unknown) from e
-        raise
-    return Archive(model, weights, order.order(model, weights, version), version, raw.source)
+    with reading(raw.source, "its config doesn't make sense to any Keras"):
+        version = versions.of(config, keras_version, backend)
+        stored = assign.storage_version(raw, version)
+        if version.major == 1 or not version.numbers:
+            version = version._replace(backend=stored.backend)
+        model = topology.model(config, version, raw.source)
+        try:
+            weights = order.read_weights(raw, model, stored)
+        except (FormatError, ShapeError, DtypeError) as e:
+            unknown = [] if isinstance(e, LimitError) else list(problems(model, {}))
+            if unknown:  # what can't be told apart for want of knowing a layer is that layer's fault
+                raise unsupported(raw.source, unknown) from e
+            raise
+        return Archive(model, weights, order.order(model, weights, version), version, raw.source)
 
 
 def read_weights_into(archive: Archive, source: Any, limits: Limits | None = None) -> Archive:

@@ -55,6 +55,10 @@ ACTIVATION_KEYS = ("activation", "recurrent_activation")
 DROPPED = ("_initializer", "_regularizer", "_constraint")
 #: config entries that hold layers
 INNER = ("layer", "backward_layer", "forward_layer", "cell", "cells")
+#: what wrappers can't be without
+NEEDED = {"TimeDistributed": "layer", "Bidirectional": "layer", "SpectralNormalization": "layer", "RNN": "cell"} | {
+    "StackedRNNCells": "cells"
+}
 MAX_INNER = 40
 #: layers whose config lacks the keys that tell layers from operations
 WHOLE = (
@@ -94,6 +98,9 @@ def layer(raw: Any, version: Version, where: str, inner: Inner, depth: int = 0) 
     for key in INNER:
         if depth < MAX_INNER and key in known:
             known[key] = _held(known[key], version, f"{where}/{name}", inner, depth + 1)
+    key = NEEDED.get(class_name)
+    if key is not None and not _layers(known.get(key)):
+        raise FormatError(f"{where}: layer {name!r} ({class_name}): its config holds no layer under {key!r}")
     rule = _RULES.get(class_name)
     if rule is not None:
         rule(known, version, given)
@@ -194,6 +201,10 @@ def _held(value: Any, version: Version, where: str, inner: Inner, depth: int) ->
     if isinstance(value, Mapping) and "class_name" in value and "config" in value:
         return inner(value, where, depth)
     return value
+
+
+def _layers(value: Any) -> bool:
+    return isinstance(value, Layer) or (isinstance(value, list) and bool(value) and all(isinstance(v, Layer) for v in value))
 
 
 def _both_ways(config: dict[str, Any]) -> None:

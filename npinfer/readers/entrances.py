@@ -82,7 +82,10 @@ def _from_weights(archive: Archive, model: Model, name: str) -> Shape | None:
                 return tuple(known)
             continue
         kind = find(user)
-        told = kind and kind.input_shape(user.config, archive.weights.get((*path, user.name), {}))
+        try:
+            told = kind and kind.input_shape(user.config, archive.weights.get((*path, user.name), {}))
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError):
+            return None  # a config without sense: the call itself says what is wrong with it
         if told is not None:
             return told
         if user.input_shape is not None:

@@ -59,7 +59,9 @@ def _bind(rule: Rule, call: Call) -> tuple[Call, dict[str, Any]] | None:
 
 
 def _einsum(args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    flat = [a for item in args for a in (item if isinstance(item, (list, tuple)) else [item])]
+    kwargs = dict(kwargs)
+    args = [*args, kwargs.pop("inputs", [])]
+    flat = [a for item in args for a in (item if type(item) in (list, tuple) else [item])]
     equation = next((a for a in flat if isinstance(a, str)), None)
     return [a for a in flat if not isinstance(a, str)], {**({"equation": equation} if equation else {}), **kwargs}
 

@@ -159,8 +159,9 @@ class _Reader:
         items = config["layers"]
         name = config.get("name")
         name = name if isinstance(name, str) else "model"
-        known: set[Any] = {r.get("name") for r in items if isinstance(r, Mapping)}
-        known |= {r["config"].get("name") for r in items if isinstance(r, Mapping) and isinstance(r.get("config"), dict)}
+        entries = [r for r in items if isinstance(r, Mapping)]
+        configs = [r["config"] for r in entries if isinstance(r.get("config"), dict)]
+        known = {r["name"] for r in [*entries, *configs] if isinstance(r.get("name"), str)}
         layers = []
         modern = False
         for raw in items:
