@@ -6,13 +6,14 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from npinfer import inputs as arrange
 from npinfer.checking import compare, random_inputs
-from npinfer.errors import EngineError, ShapeError
+from npinfer.errors import CheckError, EngineError, ShapeError
 from npinfer.executors import Executor, make_executor
 from npinfer.executors.signature import fix
 from npinfer.executors.steps import zero_states
@@ -228,7 +229,7 @@ class Model:
         executor = self._executor
         if not isinstance(executor, native.NativeExecutor):
             raise EngineError(f"model.jit: the model was loaded with engine={self.engine!r}; load it with engine='native'")
-        return executor.jit(Rebind(self, {}))
+        return executor.jit(partial(getattr, self, "jit"))
 
     # weights
 
@@ -309,8 +310,12 @@ class Model:
         return compare(self.outputs, self._plain(arrays), y, rtol)
 
     def verify(self, arrays: Sequence[Array], expected: Sequence[Array]) -> None:
-        """Run the check pairs that a file carries. Raises CheckError where this machine gives other numbers."""
-        compare(self.outputs, self._plain(list(arrays)), list(expected), 1e-5)
+        """Run the check pairs that a file carries. Raises CheckError where this machine gives other numbers, ShapeError or
+        DtypeError for pairs of another model."""
+        if len(arrays) != len(self.inputs):
+            raise CheckError(f"the file's check pairs hold {len(arrays)} inputs, the model has {len(self.inputs)}")
+        batch, _ = arrange.batch(arrays, self.inputs)
+        compare(self.outputs, self._plain(batch), list(expected), 1e-5)
 
     def _archive_arrays(self) -> Iterable[Array]:
         for variables in self._archive.weights.values():

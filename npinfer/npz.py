@@ -147,6 +147,8 @@ def restore(raw: RawFile) -> Saved:
         if isinstance(sizes, list) and len(sizes) == 2:
             ins, outs = ([array(f"check/{kind}{k}") for k in count(n)] for kind, n in zip(("in", "out"), sizes))
             pairs = ins, outs
+            if any(a.dtype.kind == "c" for a in (*ins, *outs)):
+                raise FormatError(f"{where}: its check pairs hold complex numbers; save the model again")
         meta = text.get("meta")
         if not isinstance(meta, dict) or not _sound(meta) or (pairs is None and sizes is not None):
             raise FormatError(f"{where}: its meta data or check pairs are damaged; save the model again")
