@@ -1,0 +1,345 @@
+"""An ONNX graph under construction, as plain data: no `onnx` is needed before the graph is written (onnx.py).
+
+Values know their dtype, and their per-sample shape where the graph says it. Conversions between channels-last and
+channels-first vanish where they meet: `Net.transpose` looks through the transposition that made its input, equal nodes are
+made once, and nodes that nothing reads are dropped in the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from npinfer.errors import UnsupportedError
+from npinfer.graph import Array, Op, Shape, Spec
+
+BOOL, INT32, INT64 = np.dtype(bool), np.dtype("int32"), np.dtype("int64")
+FLOAT32, FLOAT64 = np.dtype("float32"), np.dtype("float64")
+#: ends of slices that ONNX cuts to the axis: its last entry, and before its first (for negative steps)
+LAST, BEFORE_FIRST = 2**31 - 1, -(2**31 - 1)
+
+
+class NodeRecord(NamedTuple):
+    """A node: kind, names of what it reads ("" for what is left out) and makes, attributes (arrays and bodies included)."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+    name: str
+
+
+class Body(NamedTuple):
+    """The inner graph of a Scan. It may read values of the graph around it."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    nodes: list[NodeRecord]
+
+
+#: what can stand where a node reads something: numbers take the dtype of the Value beside them
+Operand = Any
+
+
+class Value:
+    """An array of the ONNX graph. shape: per sample, None where the translator doesn't know it. origin: what it is a
+    transposition of, and the order of axes (batch axis counted), or None. flipped: what it is a reversal of, and the axis."""
+
+    __array_ufunc__ = None  # array + Value is Value.__radd__'s business
+
+    def __init__(self, net: Net, name: str, dtype: np.dtype[Any], shape: Shape | None = None) -> None:
+        self.net, self.name, self.dtype, self.shape = net, name, dtype, shape
+        self.origin: tuple[Value, tuple[int, ...]] | None = None
+        self.flipped: tuple[Value, int] | None = None
+
+    def described(self, spec: Spec) -> Value:
+        """The same array with a shape, cast where the translator's dtype isn't the graph's."""
+        same = self if self.dtype == spec.dtype else self.cast(spec.dtype)
+        made = Value(self.net, same.name, spec.dtype, spec.shape)
+        made.origin, made.flipped = same.origin, same.flipped
+        return made
+
+    @property
+    def rank(self) -> int:
+        """The number of axes, the batch's counted."""
+        assert self.shape is not None
+        return len(self.shape) + 1
+
+    def do(self, kind: str, *others: Operand, dtype: np.dtype[Any] | None = None, **attributes: Any) -> Value:
+        """Node `kind` with this value as its first input."""
+        return self.net.node(kind, self, *others, dtype=dtype, **attributes)
+
+    def cast(self, dtype: np.dtype[Any]) -> Value:
+        return self if dtype == self.dtype else self.do("Cast", dtype=dtype, to=dtype)
+
+    def __add__(self, other: Operand) -> Value:
+        return self.do("Add", other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return self.net.node("Add", other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self.do("Sub", other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return self.net.node("Sub", other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self.do("Mul", other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return self.net.node("Mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self.do("Div", other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return self.net.node("Div", other, self)
+
+    def __neg__(self) -> Value:
+        return self.do("Neg")
+
+    def __abs__(self) -> Value:
+        return self.do("Abs")
+
+    def __lt__(self, other: Operand) -> Value:
+        return self.do("Less", other, dtype=BOOL)
+
+    def __le__(self, other: Operand) -> Value:
+        return self.do("LessOrEqual", other, dtype=BOOL)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self.do("Greater", other, dtype=BOOL)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self.do("GreaterOrEqual", other, dtype=BOOL)
+
+    def equals(self, other: Operand) -> Value:
+        return self.do("Equal", other, dtype=BOOL)
+
+    def __and__(self, other: Operand) -> Value:
+        return self.do("And", other)
+
+    def __or__(self, other: Operand) -> Value:
+        return self.do("Or", other)
+
+    def __invert__(self) -> Value:
+        return self.do("Not")
+
+    def where(self, x: Operand, y: Operand) -> Value:
+        """x where this condition holds, else y; one of them is a Value or array."""
+        return self.net.where(self, x, y)
+
+    def exp(self) -> Value:
+        return self.do("Exp")
+
+    def sqrt(self) -> Value:
+        return self.do("Sqrt")
+
+    def clip(self, low: float, high: float) -> Value:
+        return self.do("Clip", low, high)
+
+    def reduce(self, kind: str, axes: Sequence[int], keepdims: bool = True) -> Value:
+        """ReduceSum, ReduceMax … over axes (batch counted)."""
+        return self.do(kind, ints(axes), keepdims=int(keepdims))
+
+    def unsqueeze(self, *axes: int) -> Value:
+        return self.do("Unsqueeze", ints(axes))
+
+    def squeeze(self, *axes: int) -> Value:
+        return self.do("Squeeze", ints(axes))
+
+    def slice(self, axis: int, start: int, end: int, step: int = 1) -> Value:
+        return self.do("Slice", ints([start]), ints([end]), ints([axis]), ints([step]))
+
+
+def ints(numbers: Sequence[int]) -> Array:
+    return np.asarray(numbers, INT64)
+
+
+class Net:
+    """The nodes and weights made so far. `apply` translates one of npinfer's ops (registry.py hands it in)."""
+
+    def __init__(self, apply: Callable[[Net, Op, Sequence[Value]], tuple[Value, ...]]) -> None:
+        self.nodes: list[NodeRecord] = []
+        self.weights: dict[str, Array] = {}
+        self.layer = ""  # of the layer at hand, for names
+        self._apply = apply
+        self._names: dict[str, int] = {}
+        self._constants: dict[object, str] = {}
+        self._made: dict[object, tuple[Value, ...]] = {}
+
+    def apply(self, op: Op, *values: Value) -> Value:
+        """The translation of an op; its first result."""
+        return self._apply(self, op, values)[0]
+
+    def apply_all(self, op: Op, *values: Value) -> tuple[Value, ...]:
+        return self._apply(self, op, values)
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Give up on this op: the export goes on, to name all such ops, and fails in the end."""
+        raise UnsupportedError(reason)
+
+    def unique(self, name: str) -> str:
+        """`name`, or name_1, name_2 … where it is taken."""
+        wanted = name
+        while name in self._names:
+            self._names[wanted] += 1
+            name = f"{wanted}_{self._names[wanted]}"
+        self._names[name] = 0
+        return name
+
+    def constant(self, array: Array, hint: str = "constant") -> str:
+        """The name of a stored array; equal arrays are stored once."""
+        array = np.ascontiguousarray(array) if array.ndim else array
+        key = (array.dtype.str, array.shape, hashlib.blake2b(array.tobytes() if array.nbytes < 64 else array.data).digest())
+        if key not in self._constants:
+            name = self._constants[key] = self.unique(f"{self.layer or 'network'}/{hint}")
+            self.weights[name] = array
+        return self._constants[key]
+
+    def fixed(self, array: Array, hint: str = "constant") -> Value:
+        """A stored array as a Value (without a batch axis)."""
+        return Value(self, self.constant(array, hint), array.dtype)
+
+    def node(self, kind: str, *inputs: Operand, dtype: np.dtype[Any] | None = None, **attributes: Any) -> Value:
+        """A node of one result, whose dtype is that of its first Value unless another is given."""
+        return self.nodes_of(kind, inputs, 1, dtype, attributes)[0]
+
+    def nodes_of(
+        self, kind: str, inputs: Sequence[Operand], count: int, dtype: np.dtype[Any] | None, attributes: dict[str, Any]
+    ) -> tuple[Value, ...]:
+        """A node of `count` results of one dtype. Among the inputs None is one that is left out."""
+        like = next((i.dtype for i in inputs if isinstance(i, Value)), dtype)
+        names = [self._name(i, like) for i in inputs]
+        while names and not names[-1]:
+            names.pop()
+        key = (kind, tuple(names), count, *((k, v if isinstance(v, (int, float, str)) else repr(v)) for k, v in attributes.items()))
+        unshared = any(isinstance(v, Body) for v in attributes.values())
+        if key in self._made and not unshared:
+            return self._made[key]
+        outputs = tuple(self.unique(f"{self.layer}/{kind}:{k}" if count > 1 else f"{self.layer}/{kind}") for k in range(count))
+        self.nodes.append(NodeRecord(kind, tuple(names), outputs, attributes, outputs[0]))
+        assert dtype is not None or like is not None
+        made = tuple(Value(self, o, np.dtype(dtype or like)) for o in outputs)
+        if not unshared:
+            self._made[key] = made
+        return made
+
+    def _name(self, operand: Operand, like: np.dtype[Any] | None) -> str:
+        if operand is None:
+            return ""
+        if isinstance(operand, Value):
+            return operand.name
+        if isinstance(operand, str):
+            return operand
+        return self.constant(operand if isinstance(operand, np.ndarray) else np.asarray(operand, like))
+
+    def where(self, condition: Value, x: Operand, y: Operand) -> Value:
+        dtype = next(np.dtype(o.dtype) for o in (x, y) if isinstance(o, (Value, np.ndarray)))
+        x, y = (o if isinstance(o, (Value, np.ndarray)) else np.asarray(o, dtype) for o in (x, y))
+        if dtype in (BOOL, np.dtype("int16")):  # for which ONNX Runtime has no Where
+            wide = (o.cast(INT32) if isinstance(o, Value) else o.astype(INT32) for o in (x, y))
+            return self.node("Where", condition, *wide, dtype=INT32).cast(dtype)
+        return self.node("Where", condition, x, y, dtype=dtype)
+
+    def transpose(self, x: Value, order: Sequence[int]) -> Value:
+        """x with its axes (batch counted) in another order; no node where the order comes back to one that exists."""
+        order = tuple(order)
+        if x.origin is not None:
+            source, before = x.origin
+            order, x = tuple(before[a] for a in order), source
+        if order == tuple(range(len(order))):
+            return x
+        y = x.do("Transpose", perm=order)
+        made = Value(self, y.name, y.dtype, None if x.shape is None or order[0] else tuple(x.shape[a - 1] for a in order[1:]))
+        made.origin = (x, order)
+        return made
+
+    def flip(self, x: Value, axis: int) -> Value:
+        """x with an axis (batch counted) turned around; twice is not at all."""
+        if x.origin is not None:
+            source, order = x.origin
+            return self.transpose(self.flip(source, order[axis]), order)
+        if x.flipped is not None and x.flipped[1] == axis:
+            return x.flipped[0]
+        y = x.slice(axis, LAST, BEFORE_FIRST, -1)
+        made = Value(self, y.name, y.dtype, x.shape)
+        made.flipped = (x, axis)
+        return made
+
+    def copy(self, x: Value, name: str = "copy") -> Value:
+        """x under a name of its own, as the outputs of bodies need it."""
+        made = Value(self, self.unique(f"{self.layer}/{name}"), x.dtype, x.shape)
+        self.nodes.append(NodeRecord("Identity", (x.name,), (made.name,), {}, made.name))
+        return made
+
+    def size(self, x: Value, axis: int) -> int | Value:
+        """The size of an axis (batch counted): a number where it is known, else an int64 vector of one entry."""
+        known = None if axis == 0 or x.shape is None else x.shape[axis - 1]
+        return known if known is not None else x.do("Shape", dtype=INT64, start=axis, end=axis + 1)
+
+    def shape(self, x: Value) -> list[int | Value]:
+        """All sizes of x, the batch's too."""
+        return [self.size(x, a) for a in range(x.rank)]
+
+    def vector(self, sizes: Sequence[int | Value]) -> Operand:
+        """Sizes as one int64 vector, stored where all are numbers."""
+        if not any(isinstance(n, Value) for n in sizes):
+            return ints([n for n in sizes if isinstance(n, int)])
+        parts = [n if isinstance(n, Value) else ints([n]) for n in sizes]
+        return parts[0] if len(parts) == 1 else self.node("Concat", *parts, dtype=INT64, axis=0)
+
+    def reshape(self, x: Value, sizes: Sequence[int | Value]) -> Value:
+        """x in another shape; as in ONNX, 0 is the input's own size of that axis and -1 whatever is left."""
+        return x.do("Reshape", self.vector(sizes))
+
+    def filled(self, value: float, sizes: Sequence[int | Value], dtype: np.dtype[Any]) -> Value:
+        return self.node("ConstantOfShape", self.vector(sizes), dtype=dtype, value=np.asarray([value], dtype))
+
+    def arange(self, n: int | Value, dtype: np.dtype[Any] = INT64) -> Value:
+        """0 … n-1 (no batch axis)."""
+        if isinstance(n, int):
+            return self.fixed(np.arange(n, dtype=dtype))
+        zero, one = np.asarray(0, INT64), np.asarray(1, INT64)
+        return self.node("Range", zero, n.squeeze(0), one, dtype=INT64).cast(dtype)
+
+    @contextmanager
+    def body(self) -> Iterator[list[NodeRecord]]:
+        """Nodes that are made inside go into the list that is given; what they make isn't known outside."""
+        nodes, made = self.nodes, dict(self._made)
+        self.nodes = inner = list[NodeRecord]()
+        try:
+            yield inner
+        finally:
+            self.nodes, self._made = nodes, made
+
+    def placeholder(self, dtype: np.dtype[Any], shape: Shape | None = None, name: str = "step") -> Value:
+        """A value that comes from outside: an input of the graph, or of a body."""
+        return Value(self, self.unique(name), dtype, shape)
+
+
+def channels_first(x: Value) -> Value:
+    """A channels-last value with its channels after the batch axis."""
+    return x.net.transpose(x, (0, x.rank - 1, *range(1, x.rank - 1)))
+
+
+def channels_last(y: Value, rank: int) -> Value:
+    """A channels-first value of `rank` axes with its channels last."""
+    return y.net.transpose(y, (0, *range(2, rank), 1))
+
+
+def beneath(x: Value, *numbers: Array | None) -> tuple[Value, list[Array | None], Callable[[Value], Value]]:
+    """What x is a transposition of (x itself if of nothing), arrays that broadcast against x in that order of axes, and the way
+    back: so that elementwise work with weights happens before the transposition."""
+    if x.origin is None:
+        return x, list(numbers), lambda y: y
+    source, order = x.origin
+    back = np.argsort(order)
+    turned = [None if n is None or n.size == 1 else n.reshape((1,) * (len(order) - n.ndim) + n.shape).transpose(back) for n in numbers]
+    turned = [n if t is None or n is None else t for n, t in zip(numbers, turned)]
+    return source, turned, lambda y: x.net.transpose(y, order)
