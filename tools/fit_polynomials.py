@@ -85,6 +85,6 @@ if __name__ == "__main__":
     fit("EXPM1", expm1_tail, -half, half, 5, lambda r: np.maximum(np.abs(r), 1e-6))
     fit("LOG1P", log1p_tail, 0, 1 / 9, 5, lambda s: np.maximum(s, 1e-9))
     fit("TANH_SHRINK", tanh_tail, 0, 2.26, 10)
+    fit("TANH", tanh_tail, 0, 0.36**2, 3)
     fit("ERFCX", erfcx, -1, (10.7 - 2) / (10.7 + 2), 9)
     fit("ERF", erf_over_x, 0, 0.5626, 5)
-    fit("ERF", erf_over_x, 0, 1, 6)

@@ -32,11 +32,13 @@ from npinfer.executors.native.lanes import (
 ROUND, ROUND_BITS = 12582912.0, 0x4B400000
 LOG2_E = 1.44269504088896341
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4  # the first has nine bits, so n·LN2_HIGH is exact
+SQRT_HALF = 0.707106781186547524
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 EXP = (0.499999940, 0.166665211, 0.0416682549, 0.00836866256, 0.00138214638)
 EXPM1 = (0.5, 0.166666672, 0.0416664891, 0.00833320711, 0.00139326649, 0.00019945098)
 LOG1P = (0.333333343, 0.199998841, 0.142899781, 0.110479429, 0.0940650702, 0.0838215053)
+TANH = (0.333333313, -0.133328587, 0.0537895896, -0.0196802914)
 TANH_SHRINK = (0.333333343, -0.133334085, 0.0539777391, -0.021915311, 0.00897051953, -0.00371838594, 0.00150641694,
                -0.000535385741, 0.000143202371, -2.40520858e-05, 1.84396879e-06)  # fmt: skip
 ERF = (1.12837911, -0.376121074, 0.112762101, -0.0264815763, 0.00440259743, -0.000171880369)
@@ -75,7 +77,8 @@ def exp_parts(x: Lanes, rest: Lanes | float = 0) -> tuple[Lanes, Lanes, Lanes]:
     r, n = reduced(x)
     if isinstance(rest, Lanes):
         r = r + rest
-    return fma(r * r, polynomial(r, EXP), r) + 1, *powers(n)
+    one = r + 1
+    return one + fma(r * r, polynomial(r, EXP), r - (one - 1)), *powers(n)  # what 1 + r rounds off isn't lost
 
 
 def exponential(x: Lanes) -> Lanes:
@@ -140,11 +143,11 @@ def thresholded_relu(x: Lanes, theta: Lanes) -> Lanes:
 
 
 def elu(x: Lanes, alpha: Lanes) -> Lanes:
-    return select(x > 0, x, alpha * expm1(minimum(x, 0)))
+    return select(x > 0, x, alpha * expm1(select(x > 0, 0, x)))
 
 
 def selu(x: Lanes) -> Lanes:
-    return SELU_SCALE * select(x > 0, x, SELU_ALPHA * expm1(minimum(x, 0)))
+    return SELU_SCALE * select(x > 0, x, SELU_ALPHA * expm1(select(x > 0, 0, x)))
 
 
 def celu(x: Lanes, alpha: Lanes) -> Lanes:
@@ -152,17 +155,23 @@ def celu(x: Lanes, alpha: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """sign(x)·e/(e + 2) with e = expm1(2|x|), which cancels nowhere."""
+    """sign(x)·e/(e + 2) with e = expm1(2|x|), which cancels nowhere; x - x³·(1/3 - …) where that rounds less."""
     r, n = reduced(minimum(abs(x) * 2, 20))
     s = power(n)
     e = fma(fma(r * r, polynomial(r, EXPM1), r), s, s - 1)
-    return copysign(e / (e + 2), x)
+    square = x * x
+    return copysign(select(abs(x) < 0.35, fma(-x * square, polynomial(square, TANH), x), e / (e + 2)), x)
 
 
 def over_one_plus_exp(factor: Lanes | float, left: Lanes, x: Lanes, rest: Lanes | float = 0) -> Lanes:
     """factor/(1 + e), and factor·e/(1 + e) where `left`, with e = exp(x + rest), x ≤ 0."""
     p, a, b = exp_parts(maximum(x, -120), rest)
-    y = select(left, p * factor, factor) / fma(p * a, b, 1)
+    near = maximum(factor, -1000) if isinstance(factor, Lanes) else factor  # times e, all beyond is 0
+    e = p * a * b
+    d = 1 + e
+    lost = e - (d - 1)  # by rounding d; y/(1 + lost/d) with 1/d ≈ 1.457 - d/2
+    y = select(left, p * near, factor) / d
+    y = y - minimum(y, 1000) * (lost * (1.457 - 0.5 * d))  # nothing is lost where y is larger, and infinity times 0 is NaN
     return select(left, y * a * b, y)
 
 
@@ -180,7 +189,7 @@ def hard_sigmoid(x: Lanes) -> Lanes:
 
 
 def hard_sigmoid_k2(x: Lanes) -> Lanes:
-    return limited(0.2 * x + 0.5, 0, 1)
+    return limited(0.2 * (x + 2.5), 0, 1)  # 0.2x + 0.5 would cancel
 
 
 def hard_silu(x: Lanes) -> Lanes:
@@ -201,12 +210,14 @@ def softsign(x: Lanes) -> Lanes:
 
 
 def mish(x: Lanes) -> Lanes:
-    """x·tanh(softplus(x)): with e = exp(-|x|), x(1 + 2e)/(1 + 2e + 2e²) for x ≥ 0 and x·e(2 + e)/(2 + 2e + e²) for x < 0."""
+    """x·tanh(softplus(x)): with e = exp(-|x|), x(1 + 2e)/(1 + 2e + 2e²) for x ≥ 0; for x < 0
+    x·e(2 + e)/(2 + 2e + e²), as x·e·(1 - h) with h = e(1 + e)/(2 + 2e + e²)."""
     p, a, b = exp_parts(maximum(-abs(x), -110))
     e, left = p * a * b, x < 0
     twice = e + e
     right = x * (twice + 1) / fma(e, twice, twice + 1)
-    y = x * p * (e + 2) / fma(e, e, twice + 2) * a * b
+    y = maximum(x, -1000) * p
+    y = fma(-y, fma(e, e, e) / fma(e, e, twice + 2), y) * a * b
     return select(x.equals(-inf), nan, select(left, y, select(x.equals(inf), x, right)))
 
 
@@ -222,17 +233,20 @@ def exact_product(x: Lanes, y: Lanes | float) -> tuple[Lanes, Lanes]:
 
 
 def erfcx_tail(z: Lanes) -> Lanes:
-    """exp(z²)·erfc(z) for 0 ≤ z ≤ 11, by a polynomial in (z - 2)/(z + 2)."""
-    return polynomial((z - 2) / (z + 2), ERFCX) / (z + z + 1)
+    """(1 + 2z)·exp(z²)·erfc(z) for 0 ≤ z ≤ 11, by a polynomial in (z - 2)/(z + 2)."""
+    return polynomial((z - 2) / (z + 2), ERFCX)
 
 
 def gelu(x: Lanes) -> Lanes:
-    """x·Φ(x), with Φ(-z) = exp(-z²/2)·erfcx(z/√2)/2."""
+    """x·Φ(x), with Φ(-z) = exp(-z²/2)·erfcx(z/√2)/2, and Φ(x) = (1 + erf(x/√2))/2 near 0."""
+    near = x * (x * (0.5 * SQRT_HALF) * polynomial(x * x * 0.5, ERF) + 0.5)
     z = minimum(abs(x), 15)
     square, rest = exact_product(z, z)
     p, a, b = exp_parts(-0.5 * square, -0.5 * rest)
-    q = p * erfcx_tail(z * 0.707106781186547524) * 0.5
-    return select(x.equals(-inf), nan, select(x < 0, x * q * a * b, x * (1 - q * a * b)))
+    q = p * erfcx_tail(z * SQRT_HALF) / fma(z, 4 * SQRT_HALF, 2)
+    return select(
+        abs(x) < 0.7, near, select(x.equals(-inf), nan, select(x < 0, maximum(x, -1000) * q * a * b, x * (1 - q * a * b)))
+    )
 
 
 def gelu_tanh(x: Lanes) -> Lanes:
@@ -251,7 +265,7 @@ def erf(x: Lanes) -> Lanes:
     z = minimum(abs(x), 4)
     s = z * z
     small = polynomial(s, ERF) * z
-    large = 1 - exponential(-s) * erfcx_tail(z)
+    large = 1 - exponential(-s) * erfcx_tail(z) / (z + z + 1)
     return copysign(select(z < 0.75, small, large), x)
 
 
@@ -270,9 +284,9 @@ def tanh_shrink(x: Lanes) -> Lanes:
 
 
 def squareplus(x: Lanes, b: Lanes) -> Lanes:
-    """(x + r)/2 with r = √(x² + b); for x < 0 as b/(2(r - x)), which doesn't cancel."""
+    """(x + r)/2 with r = √(x² + b); for x < 0 as b/2/(r - x), which doesn't cancel."""
     r = select(abs(x) > 1e18, abs(x), sqrt(fma(x, x, b)))
-    y = select(x < 0, b / (2 * (r - x)), (x + r) * 0.5)
+    y = select(x < 0, 0.25 * b / (0.5 * r - 0.5 * x), 0.5 * x + 0.5 * r)
     return select(x.equals(-inf), nan, y)
 
 

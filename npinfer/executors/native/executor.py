@@ -144,7 +144,12 @@ class NativeExecutor:
             raise EngineError(f"the native engine has no compiled form of {', '.join(sorted(missing)) or 'an empty graph'}")
         graph = plan.graph
         return Network(
-            self._code, context.address, graph, context, context.program.work, lambda s, arrays: explain(context.program.graph, s, arrays)
+            self._code,
+            context.address,
+            graph,
+            context,
+            context.program.work,
+            lambda s, arrays: explain(context.program.graph, s, arrays),
         )
 
     def bind(self, rows: int | None, reuse_output: bool, rebind: Rebind) -> Any:

@@ -225,7 +225,9 @@ def _part(b: Any, x: Any, y: Any, indices: list[int]) -> Any:
     return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(indices)), indices))
 
 
-def _pieces(b: Any, n: Any, sizes: tuple[int, ...], values: list[Any], step: Callable[[int, list[Any]], list[Any]]) -> list[Any]:
+def _pieces(
+    b: Any, n: Any, sizes: tuple[int, ...], values: list[Any], step: Callable[[int, list[Any]], list[Any]]
+) -> list[Any]:
     """values = step(k, values) for each k of `sizes` whose bit is set in n."""
     for k in sizes:
         before = b.block

@@ -32,7 +32,9 @@ MAP: Final = 2  # sizes: n. out = activation(a), n floats a sample
 COPY: Final = 3  # out = a in another arrangement: a walk (below) is in the arena at WEIGHTS
 BINARY: Final = 4  # sizes: place in BINARIES. out = a ∘ b with broadcasting: a walk in the arena
 SOFTMAX: Final = 5  # sizes: outer, n, log (0 or 1); along the last axis
-NORM: Final = 6  # sizes: outer, n, center (0: root mean square alone); parameters: epsilon. (a - mean) / sqrt(variance + epsilon)
+NORM: Final = (
+    6  # sizes: outer, n, center (0: root mean square alone); parameters: epsilon. (a - mean) / sqrt(variance + epsilon)
+)
 REDUCE: Final = 7  # sizes: outer, n, place in REDUCTIONS; along the last axis
 GATHER: Final = 8  # sizes: indices a sample, bytes of an entry, entries, dtype (place in INDEX_DTYPES), number for errors
 

@@ -211,7 +211,9 @@ def concatenate(p: Program, op: Concatenate, xs: tuple[int, ...], ys: tuple[int,
         at += shape[op.axis]
 
 
-def along(p: Program, opcode: int, axes: tuple[int, ...], x: int, y: int, values: tuple[int, ...], parameters: tuple[float, ...]) -> None:
+def along(
+    p: Program, opcode: int, axes: tuple[int, ...], x: int, y: int, values: tuple[int, ...], parameters: tuple[float, ...]
+) -> None:
     """A row that works on contiguous groups, for any axes: they are moved to the end, and back."""
     n = floats(p.spec(x))
     source, numbers, inner = p.last_axes(p.places[x], sizes(p.spec(x)), axes)

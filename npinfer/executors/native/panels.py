@@ -64,7 +64,9 @@ def make_block(panel: int, level: int) -> Any:
     chains = CHAINS[panel]
 
     @intrinsic  # type: ignore[untyped-decorator]
-    def block(context: Any, x: Any, x_stride: Any, kernel: Any, begin: Any, begin_stride: Any, y: Any, y_stride: Any, n: Any) -> Any:
+    def block(
+        context: Any, x: Any, x_stride: Any, kernel: Any, begin: Any, begin_stride: Any, y: Any, y_stride: Any, n: Any
+    ) -> Any:
         def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
             rows, width = shape_of_block(c, panel, level)
             for first in range(0, panel, width):
@@ -176,16 +178,31 @@ def make_strip(panel: int) -> Any:
             r = 0
             if rows() > 1:
                 while m - r >= rows():
-                    many(x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part)
+                    many(
+                        x + r * x_stride,
+                        x_stride,
+                        kernel,
+                        begin + r * begin_stride,
+                        begin_stride,
+                        y + r * y_stride,
+                        y_stride,
+                        part,
+                    )
                     r += rows()
             if at_most_four() < rows() and m - r >= at_most_four():
-                four(x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part)
+                four(
+                    x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part
+                )
                 r += at_most_four()
             if at_most_two() < at_most_four() and m - r >= at_most_two():
-                two(x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part)
+                two(
+                    x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part
+                )
                 r += at_most_two()
             while r < m:
-                one(x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part)
+                one(
+                    x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part
+                )
                 r += 1
             n -= part
             if n <= 0:

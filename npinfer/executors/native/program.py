@@ -293,7 +293,11 @@ class Program:
         table_at = up(head.nbytes)
         arena_at = up(table_at + self.table.nbytes)
         head[record.P_ROWS], head[record.P_TABLE], head[record.P_ARENA] = len(self.table), table_at, arena_at
-        head[record.P_TILE], head[record.P_SCRATCH], head[record.P_SCRATCH_ROW] = self.tile, self.scratch_fixed, self.scratch_row
+        head[record.P_TILE], head[record.P_SCRATCH], head[record.P_SCRATCH_ROW] = (
+            self.tile,
+            self.scratch_fixed,
+            self.scratch_row,
+        )
         head[record.P_INPUTS], head[record.P_OUTPUTS] = n_in, len(results)
         head[record.P_STRIDES :] = strides
         block = np.zeros(arena_at + len(self.arena) + LINE, np.uint8)
@@ -316,7 +320,8 @@ def steps(numbers: Array) -> tuple[tuple[int, ...], int]:
         raise NotNative("an empty array")
     start = int(numbers[(0,) * numbers.ndim])
     strides = tuple(
-        int(numbers[tuple(int(a == k) for a in range(numbers.ndim))]) - start if n > 1 else 0 for k, n in enumerate(numbers.shape)
+        int(numbers[tuple(int(a == k) for a in range(numbers.ndim))]) - start if n > 1 else 0
+        for k, n in enumerate(numbers.shape)
     )
     expected = np.full(numbers.shape, start, np.int64)
     for k, (n, stride) in enumerate(zip(numbers.shape, strides)):

@@ -66,7 +66,9 @@ def primitive(result: Any, parameters: tuple[Any, ...], emit: Callable[..., Any]
 
     def typed(*args: Any) -> Any:
         numbers = (types.Float, types.Integer)
-        return result(*(a if isinstance(p, Vector) and isinstance(a, numbers) else p for a, p in zip(args, parameters))), codegen
+        return result(
+            *(a if isinstance(p, Vector) and isinstance(a, numbers) else p for a, p in zip(args, parameters))
+        ), codegen
 
     wrappers: tuple[Callable[..., Any], ...] = (  # Numba counts the parameters
         lambda context: typed(),
