@@ -268,10 +268,7 @@ def test_default_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_without_numba(compiler: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
-    real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "numba" else real(name, *a))
+    monkeypatch.setitem(sys.modules, "numba", None)
     ok, reason = cache.available()
     assert not ok
     assert reason is not None
@@ -288,6 +285,19 @@ def test_without_numba(compiler: list[int], monkeypatch: pytest.MonkeyPatch) -> 
 def test_numba_that_fails_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
     with pytest.raises(EngineError, match="pip install numba"):
+        cache.load()
+
+    class Broken:
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name == "numba":
+                raise ImportError("Numba needs another NumPy")
+
+    monkeypatch.delitem(sys.modules, "numba")
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+    ok, reason = cache.available()
+    assert not ok
+    assert "another NumPy" in str(reason)
+    with pytest.raises(EngineError, match="another NumPy"):
         cache.load()
 
 

@@ -268,10 +268,9 @@ def _version(package: str) -> str | None:
 
 
 def available() -> tuple[bool, str | None]:
-    """Whether the engine can run, and else why not and what to do. Compiles nothing and doesn't import Numba."""
-    from importlib.util import find_spec
-
-    if _loaded is not None or find_spec("numba") is not None:
+    """Whether the engine can run, and else why not and what to do. Compiles nothing; imports Numba only where the code has yet
+    to be compiled, as an installed Numba may not fit the installed NumPy."""
+    if _loaded is not None:
         return True, None
     try:
         k = key()
@@ -279,4 +278,10 @@ def available() -> tuple[bool, str | None]:
         return False, f"neither Numba nor llvmlite is installed; {INSTALL}"
     if k is not None and read(k) is not None:
         return True, None
-    return False, f"Numba isn't installed, and {folder()} holds no compiled code for this version and CPU; {INSTALL}"
+    try:
+        import numba  # noqa: F401
+    except ModuleNotFoundError:
+        return False, f"Numba isn't installed, and {folder()} holds no compiled code for this version and CPU; {INSTALL}"
+    except Exception as e:
+        return False, f"Numba can't be imported ({e}); {INSTALL} in a version for this NumPy and Python"
+    return True, None
