@@ -19,7 +19,7 @@ ENDINGS = (".png", ".svg", ".html")
 INK, FAINT, GRID = "#1c2733", "#6b7885", "#e4e8ec"
 OWN = ("#0b6e8f", "#4fb3c8", "#a5d8e2")  # npinfer's engines
 OTHERS = ("#d9822b", "#7a5195", "#6a994e", "#b5485d", "#8d6e63")
-SHOWN_JUMP = 1.5  # smaller ones are in the report only
+SHOWN_JUMP = 1.5  # smaller ones, and those of peers, are in the report only
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
@@ -132,7 +132,7 @@ def bars_panel(axes: Any, rows: Sequence[dict[str, Any]], colour: dict[str, str]
     ordered = sorted(rows, key=lambda r: -float(r["latency"]["p50"]))
     values = [max(r["latency"]["p50"], 1.0) for r in ordered]
     tails = [max(r["latency"]["p99"], v) for r, v in zip(ordered, values)]
-    wide = max(values) / min(values) > 30
+    wide = max(tails) / min(values) > 30
     axes.barh(range(len(ordered)), values, 0.62, color=[colour[r["name"]] for r in ordered])
     axes.hlines(range(len(ordered)), values, tails, color=INK, lw=1.2)
     axes.plot(tails, range(len(ordered)), "|", color=INK, ms=8)
@@ -202,7 +202,7 @@ def batch_panel(axes: Any, rows: Sequence[dict[str, Any]], colour: dict[str, str
         if r["fit"]:
             line = np.geomspace(n[0], n[-1], 200)
             axes.plot(line, r["fit"]["a"] / line + r["fit"]["b"], color=colour[r["name"]], lw=1.6)
-        for j in (j for j in r["jumps"] if j["factor"] >= SHOWN_JUMP):
+        for j in (j for j in r["jumps"] if r["own"] and j["factor"] >= SHOWN_JUMP):
             at = np.flatnonzero(n == j["after"])[0]
             axes.annotate(
                 f"×{j['factor']:.1f}",
@@ -233,11 +233,11 @@ def roofline_panel(axes: Any, result: dict[str, Any], colour: dict[str, str]) ->
     axes.loglog(sizes, floor, color=INK, lw=2)
     axes.fill_between(sizes, floor, floor.min() / 1e3, color=GRID, lw=0, zorder=0)
     axes.axvline(weights, color=FAINT, lw=1, ls=":")
-    shown = sorted(result["rows"], key=lambda r: float(r["latency"]["loop"]))
+    shown = sorted(result["rows"], key=lambda r: float(r["latency"]["p50"]))
     marks = []
     for r in shown:
-        axes.plot(weights, r["latency"]["loop"], "o", color=colour[r["name"]], ms=9, zorder=3, clip_on=False)
-        marks.append((weights, r["latency"]["loop"], r["name"]))
+        axes.plot(weights, r["latency"]["p50"], "o", color=colour[r["name"]], ms=9, zorder=3, clip_on=False)
+        marks.append((weights, r["latency"]["p50"], r["name"]))
     axes.plot([low, high], [compute, compute], color=FAINT, lw=1.2, ls="--")
     at = int(np.searchsorted(sizes, weights).clip(1, len(sizes) - 1))
     best = float(np.exp(np.interp(np.log(weights), np.log(sizes), np.log(floor))))

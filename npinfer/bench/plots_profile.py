@@ -34,7 +34,7 @@ def profile_figure(result: dict[str, Any]) -> Any:
         )
         axes.annotate(note, (n["time"], k), (6, 0), textcoords="offset points", va="center", fontsize=10)
     axes.set_yticks(list(places), [f"{n['layer']}\n{n['op']}" for n in nodes], fontsize=9, color=INK)
-    axes.set_xlim(0, max(max(n["time"] for n in nodes) * 1.18, 1))
+    axes.set_xlim(0, max(max(n["time"] for n in nodes) * 1.32, 1))
     side.barh(places, [n["flops"] for n in nodes], 0.66, color=GRID)
     for k, n in zip(places, nodes):
         rate = f", {amount(n['flops'] / n['time'] * 1e9, '')}/s" if n["time"] > 0 and n["flops"] else ""

@@ -55,9 +55,11 @@ def _parts(result: dict[str, Any]) -> Iterator[str]:
     yield (
         f"{result['file']}: {net['weights']:,} weights ({amount(net['weight_bytes'])}), "
         f"{amount(net['flops'], 'flop')} a sample{', one time step a call' if net['stream'] else ''}\n"
-        f"{m['cpu']}, {m['cores']} cores, load {m['load']:.1f}; {m['python']}, NumPy {m['numpy']}; "
+        f"{m['cpu']}, {m['cores']} cores, load {m['load'] or 0:.1f}; {m['python']}, NumPy {m['numpy']}; "
         f"{m['threads']} thread(s), BLAS {m['blas_threads']}; {result['rounds']} rounds in turn"
     )
+    if m["load"] is not None and m["load"] > (m["cores"] or 1):
+        yield f"note: the machine is busy (load {m['load']:.1f} on {m['cores']} cores): compare within this table only"
     yield "one sample\n" + columns(list(_latency(result)), "  ")
     if any(r["batches"] for r in result["rows"]):
         yield "time per sample in a batch of n (least)\n" + columns(list(_batches(result)), "  ")
