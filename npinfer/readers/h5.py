@@ -7,14 +7,14 @@ before its bytes; what the HDF5 library raises comes out as FormatError. Nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import h5py
 import numpy as np
 from h5py import h5a, h5d, h5f, h5g, h5l, h5o, h5s, h5t
 
-from npinfer.errors import FormatError
+from npinfer.errors import FormatError, LimitError
 from npinfer.graph import Array
 from npinfer.readers.h5_checks import Storage, check_filters, check_inflated, check_storage, natural
 from npinfer.readers.h5_headers import Heap, foreign
@@ -77,6 +77,7 @@ class Group:
     def __init__(self, file: File, id_: Any, path: str) -> None:
         self.file, self.id, self.path = file, id_, path
         self.where = f"{file.where}: group {path!r}" if path else file.where
+        self.inner: dict[str, Any] = {}  # subgroups that paths have led through
 
     def find(self, path: str) -> Group | Stored | None:
         """The group or dataset of a path relative to here, or None.
@@ -86,7 +87,7 @@ class Group:
         where = f"{self.where}: {path!r}"
         if path.startswith("/"):
             raise FormatError(f"{where}: an absolute name; names must stay below their group")
-        found = self._walk([p for p in path.split("/") if p], where, MAX_HOPS)
+        found = self._walk(path, where, iter(range(MAX_HOPS)))
         return None if found is None else self._wrap(found, f"{self.path}/{path}" if self.path else path)
 
     def names(self) -> list[str]:
@@ -106,37 +107,46 @@ class Group:
             attributes = [h5a.open(self.id, index=k).name.decode("utf-8", "replace") for k in range(count)]
         return f"members: {', '.join(members) or 'none'}; attributes: {', '.join(attributes) or 'none'}"
 
-    def _walk(self, parts: list[str], where: str, hops: int) -> Any:
-        at = self.id
-        for part in parts:
+    def _walk(self, path: str, where: str, hops: Iterator[int]) -> Any:
+        at, parts = self.id, [p for p in path.split("/") if p]
+        if len(parts) > self.file.source.limits.group_depth:
+            raise LimitError(f"{where}: a path of {len(parts):,} names; see Limits.group_depth")
+        for k, part in enumerate(parts):
             if part in (".", "..") or "\0" in part:
                 raise FormatError(f"{where}: {part!r} is no name of a member")
             if not isinstance(at, h5g.GroupID):
                 return None
-            at = self._open(at, part.encode(), where, hops)
-            if at is None:
+            known = self.inner.get(part) if k == 0 else None
+            if known is None:
+                self.file.source.budget.charge_object(where)
+                known = self._open(at, part.encode(), where, hops)
+            if known is None:
                 return None
+            if k == 0 and len(parts) > 1:
+                self.inner[part] = known
+            at = known
         return at
 
-    def _open(self, at: Any, name: bytes, where: str, hops: int) -> Any:
+    def _open(self, at: Any, name: bytes, where: str, hops: Iterator[int]) -> Any:
+        """One member of a group; `hops` says how many soft links may still be followed."""
         with reading(where):
-            if not at.links.exists(name):
+            links = at.links
+            if not links.exists(name):
                 return None
-            link = at.links.get_info(name)
-            kind = link.type
-            if kind == h5l.TYPE_HARD:
+            link = links.get_info(name)
+            if link.type == h5l.TYPE_HARD:
                 elsewhere = foreign(self.file.read_at, link.u)
                 if elsewhere:
                     raise FormatError(f"{where}: {elsewhere}; {ONE_FILE}")
                 return h5o.open(at, name)
-            if kind != h5l.TYPE_SOFT:
-                what = "an external link" if kind == h5l.TYPE_EXTERNAL else "a user-defined link"
+            if link.type != h5l.TYPE_SOFT:
+                what = "an external link" if link.type == h5l.TYPE_EXTERNAL else "a user-defined link"
                 raise FormatError(f"{where}: {name.decode()!r} is {what}, which npinfer never follows; {ONE_FILE}")
-            if not hops:
+            if next(hops, None) is None:
                 raise FormatError(f"{where}: soft links lead in a circle")
-            target = at.links.get_val(name).decode()
+            target = links.get_val(name).decode()
         start = self.file.root if target.startswith("/") else Group(self.file, at, "")
-        found = start._walk([p for p in target.split("/") if p], where, hops - 1)
+        found = start._walk(target, where, hops)
         if found is None:
             raise FormatError(f"{where}: {name.decode()!r} is a soft link to {target!r}, which doesn't exist")
         return found
@@ -237,7 +247,8 @@ def dataset(file: File, id_: Any, where: str) -> Stored:
     if plist.get_external_count():
         raise FormatError(f"{where}: external storage: the data is in another file; {ONE_FILE}")
     filters = check_filters(((f[0], f[3]) for f in map(plist.get_filter, range(plist.get_nfilters()))), where)
-    dtype, memory = _dtype(id_.get_type(), where)
+    kind = id_.get_type()
+    dtype, memory = _dtype(kind, where)
     space = id_.get_space()
     if space.get_simple_extent_type() == h5s.NULL:
         raise FormatError(f"{where}: a dataset without data")
@@ -245,7 +256,7 @@ def dataset(file: File, id_: Any, where: str) -> Stored:
     chunked = layout == h5d.CHUNKED
     storage = Storage(
         shape,
-        id_.get_type().get_size(),
+        kind.get_size(),
         int(id_.get_storage_size()),
         id_.get_offset() if layout == h5d.CONTIGUOUS else None,
         plist.get_chunk() if chunked else None,

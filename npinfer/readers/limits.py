@@ -30,8 +30,8 @@ class Limits:
     json_depth: int = 200  #: nested lists and dicts in it
     json_values: int = 2_000_000  #: values in it; Python needs up to 100 bytes for one
     members: int = 1_000  #: in a zip
-    objects: int = 50_000  #: groups, datasets, names and strings in an HDF5 file
-    group_depth: int = 60  #: nested HDF5 groups
+    objects: int = 50_000  #: groups, arrays, names and strings that are looked at in an HDF5 file
+    group_depth: int = 60  #: nested HDF5 groups, and names in one path
     ratio: int = 100  #: what is read against the size of the file
     slack: int = 16 << 20  #: bytes that may be read whatever the ratio
     total_bytes: int = 16 << 30  #: of all arrays together
