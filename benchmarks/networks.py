@@ -1,0 +1,190 @@
+"""The networks that are measured, made here with seeded random weights: as Keras 3's .h5, and as .tflite for LiteRT.
+
+A network is a tuple of steps (name, layer class, config, inputs, shapes of its weights); an input is a step with a shape.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class Step(NamedTuple):
+    """One layer. weights: {variable: shape}, in Keras's order."""
+
+    name: str
+    kind: str
+    config: dict[str, Any]
+    inputs: tuple[str, ...] = ()
+    weights: dict[str, tuple[int, ...]] = {}  # noqa: RUF012 (never written to)
+
+
+class Network(NamedTuple):
+    """what: in words. outputs: the steps whose results it returns. stream: one time step a call is measured. quick: part of
+    `run --quick` and of the comparison of commits. shown: a column of the README's first table."""
+
+    name: str
+    what: str
+    steps: tuple[Step, ...]
+    outputs: tuple[str, ...]
+    stream: bool = False
+    quick: bool = False
+    shown: bool = False
+
+    @property
+    def inputs(self) -> tuple[Step, ...]:
+        return tuple(s for s in self.steps if s.kind == "InputLayer")
+
+
+def source(name: str, *shape: int | None) -> Step:
+    return Step(name, "InputLayer", {"batch_shape": [None, *shape]})
+
+
+def dense(name: str, below: str, width: int, units: int, activation: str = "linear") -> Step:
+    shapes = {"kernel": (width, units), "bias": (units,)}
+    return Step(name, "Dense", {"units": units, "use_bias": True, "activation": activation}, (below,), shapes)
+
+
+def conv(name: str, below: str, channels: int, filters: int, size: int, stride: int = 1) -> Step:
+    config = {"filters": filters, "kernel_size": [size, size], "strides": [stride, stride], "padding": "valid"}
+    config |= {"activation": "relu", "use_bias": True, "data_format": "channels_last", "dilation_rate": [1, 1], "groups": 1}
+    return Step(name, "Conv2D", config, (below,), {"kernel": (size, size, channels, filters), "bias": (filters,)})
+
+
+def pool(name: str, below: str, kind: str) -> Step:
+    return Step(name, f"{kind}Pooling2D", {"pool_size": [2, 2], "strides": [2, 2], "padding": "valid"}, (below,))
+
+
+def mlp(name: str, sizes: Sequence[int], activation: str = "relu", last: str = "linear", **options: Any) -> Network:
+    """Dense layers of these sizes."""
+    steps, below = [source("x", sizes[0])], "x"
+    for k, (a, b) in enumerate(zip(sizes, sizes[1:])):
+        steps.append(dense(f"dense_{k}", below, a, b, last if k == len(sizes) - 2 else activation))
+        below = steps[-1].name
+    what = f"{'-'.join(map(str, sizes))} {activation}"
+    return Network(name, what if last == "linear" else f"{what}, {last}", tuple(steps), (below,), **options)
+
+
+def lenet() -> Network:
+    steps = (
+        source("x", 28, 28, 1),
+        conv("conv_0", "x", 1, 16, 3),
+        pool("pool_0", "conv_0", "Max"),
+        conv("conv_1", "pool_0", 16, 32, 3),
+        pool("pool_1", "conv_1", "Max"),
+        Step("flatten", "Flatten", {}, ("pool_1",)),
+        dense("dense_0", "flatten", 800, 64, "relu"),
+        dense("dense_1", "dense_0", 64, 10, "softmax"),
+    )
+    return Network("lenet", "28×28 image, 2 convolutions, 2 Dense", steps, ("dense_1",), quick=True, shown=True)
+
+
+def image4() -> Network:
+    """An image, seen at four scales, each with an auxiliary image; four outputs."""
+    steps, below, channels = [source("x", 64, 64, 1)], "x", 1
+    for k, (filters, size) in enumerate(((16, 4), (24, 2), (32, 2), (32, 2))):
+        side = 8 >> k
+        steps += [
+            conv(f"conv_{k}", below, channels, filters, size, size),
+            source(f"side_{k}", side, side, 1),
+            pool(f"pool_{k}", f"conv_{k}", "Average"),
+            Step(f"join_{k}", "Concatenate", {"axis": -1}, (f"pool_{k}", f"side_{k}")),
+            Step(f"flatten_{k}", "Flatten", {}, (f"join_{k}",)),
+            dense(f"dense_{k}", f"flatten_{k}", side * side * (filters + 1), 48, "relu"),
+            dense(f"out_{k}", f"dense_{k}", 48, 1, "sigmoid"),
+        ]
+        below, channels = f"conv_{k}", filters
+    outputs = tuple(f"out_{k}" for k in range(4))
+    return Network("image4", "64×64 image and 4 auxiliary ones, 4 outputs", tuple(steps), outputs, quick=True, shown=True)
+
+
+def recurrent(name: str, kind: str, units: int, gates: int) -> Network:
+    bias = (2, gates * units) if kind == "GRU" else (gates * units,)
+    shapes = {"kernel": (1, gates * units), "recurrent_kernel": (units, gates * units), "bias": bias}
+    config = {"units": units, "activation": "tanh", "recurrent_activation": "sigmoid", "use_bias": True, "return_sequences": True}
+    config |= {"reset_after": True} if kind == "GRU" else {}
+    steps = (source("x", None, 1), Step("rnn", kind, config, ("x",), shapes), dense("dense_0", "rnn", units, 1))
+    return Network(name, f"{kind} of {units}, one step", steps, ("dense_0",), stream=True, quick=True, shown=True)
+
+
+NETWORKS = {
+    n.name: n
+    for n in (
+        mlp("tiny", (4, 16, 16, 2), "tanh", quick=True, shown=True),
+        mlp("seed", (40, 64, 128, 128, 1), quick=True, shown=True),
+        mlp("rl", (24, 256, 256, 4), "tanh", quick=True, shown=True),
+        mlp("wide", (512, 1024, 1024, 10), last="softmax", quick=True, shown=True),
+        lenet(),
+        image4(),
+        recurrent("lstm64", "LSTM", 64, 4),
+        recurrent("gru32", "GRU", 32, 3),
+        mlp("odd", (7, 33, 5)),
+        mlp("mid", (17, 200, 100, 3)),
+        mlp("linear", (100, 10), last="softmax"),
+        mlp("512x3", (512, 512, 512, 512)),
+        *(mlp(f"sweep-{w}", (w, w, w)) for w in (1, 2, 3, 5, 8, 16, 24, 31, 48, 64, 100, 128, 200, 256, 333, 512, 768, 1024)),
+    )
+}
+
+
+def weights(network: Network) -> dict[str, dict[str, Array]]:
+    """{step: {variable: array}}, the same each time."""
+    rng = np.random.default_rng(zlib.crc32(network.name.encode()))
+    found = {}
+    for step in network.steps:
+        arrays = {}
+        for name, shape in step.weights.items():
+            scale = 0.3 if name == "bias" else np.sqrt(1.6 / np.prod(shape[:-1]))
+            arrays[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
+        if arrays:
+            found[step.name] = arrays
+    return found
+
+
+def write_h5(network: Network, path: Path) -> None:
+    """As Keras 3.15 would save it."""
+    import h5py
+
+    variables = weights(network)
+    layers = [_layer(s) for s in network.steps]
+    config = {
+        "name": network.name,
+        "trainable": True,
+        "layers": layers,
+        "input_layers": [[s.name, 0, 0] for s in network.inputs],
+        "output_layers": [[name, 0, 0] for name in network.outputs],
+    }
+    with h5py.File(path, "w") as f:
+        f.attrs["keras_version"], f.attrs["backend"] = "3.15.1", "tensorflow"
+        f.attrs["model_config"] = json.dumps({"class_name": "Functional", "config": config})
+        top = f.create_group("model_weights")
+        top.attrs["layer_names"] = [s.name for s in network.steps]
+        top.attrs["keras_version"], top.attrs["backend"] = "3.15.1", "tensorflow"
+        for step in network.steps:
+            group, held = top.create_group(step.name), variables.get(step.name, {})
+            names = [_weight_name(step, v) for v in held]
+            group.attrs["weight_names"] = names or np.zeros(0, "S1")
+            for name, array in zip(names, held.values()):
+                group.create_dataset(name, data=array)
+
+
+def _weight_name(step: Step, variable: str) -> str:
+    inner = {"LSTM": "lstm_cell/", "GRU": "gru_cell/"}.get(step.kind, "")
+    return f"{step.name}/{inner}{variable}"
+
+
+def _layer(step: Step) -> dict[str, Any]:
+    args: list[Any] = [
+        {"class_name": "__keras_tensor__", "config": {"keras_history": [name, 0, 0]}} for name in step.inputs
+    ]
+    nodes = [{"args": [args] if len(args) > 1 else args, "kwargs": {}}] if args else []
+    config: Mapping[str, Any] = {"name": step.name, "dtype": "float32", **step.config}
+    head = {"module": "keras.layers", "class_name": step.kind, "config": config, "registered_name": None}
+    return {**head, "name": step.name, "inbound_nodes": nodes}
