@@ -660,3 +660,114 @@ def test_the_joint_report_counts_one_problem_as_one_line() -> None:
 
 def test_archives_are_values() -> None:
     assert replace(TWO_ARCHIVE, source="other").weights is TWO_ARCHIVE.weights
+
+
+def test_lists_of_models_with_unknown_layers() -> None:
+    config = model(("Dense", "a", {"units": 2}), ("Weird", "w", {}), ("Dense", "b", {"units": 2}))
+    archive = read(config, [dense("a"), ("w", [("w/x:0", numbers(2)), ("w/y:0", numbers(1))]), dense("b", 2)])
+    listed = [("/".join(p), v) for p, v in archive.order]
+    assert listed == [("a", "kernel"), ("a", "bias"), ("w", "x"), ("w", "y"), ("b", "kernel"), ("b", "bias")]
+    before = order.weights_to_list(archive)
+    after = order.weights_from_list(archive, [2 * a for a in before])
+    assert_same_list(order.weights_to_list(after), [2 * a for a in before])
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_variables_that_some_versions_lack(counted: bool) -> None:
+    held = [("n/mean:0", numbers(3)), ("n/variance:0", numbers(3)), *([("n/count:0", np.array(5))] if counted else [])]
+    archive = read(model(("Normalization", "n", {"axis": [-1]})), [("n", held)], "2.15.0")
+    assert list(archive.weights["n",]) == [n[2:-2] for n, _ in held]
+    assert len(order.weights_to_list(archive)) == len(held)
+
+
+def test_a_normalization_that_was_never_adapted_has_no_group() -> None:
+    config = model(("Normalization", "n", {"mean": [0.0] * 3, "variance": [1.0] * 3}), ("Dense", "a", {"units": 2}))
+    assert set(read(config, [("n", []), dense("a")], "2.15.0").weights) == {("a",)}
+
+
+INNER = model(("Dense", "d", {"units": 3, "trainable": True}), ("BatchNormalization", "bn", {"axis": -1, "trainable": True}))
+WRAPPED = model(("TimeDistributed", "t", {"layer": INNER, "trainable": True}), shape=(4, 3))
+LISTED = ["d/kernel", "d/bias", "bn/gamma", "bn/beta", "bn/moving_mean", "bn/moving_variance"]
+
+
+@pytest.mark.parametrize("version", ["2.2.4", "2.15.0", "3.15.1"])
+def test_models_in_wrappers(version: str) -> None:
+    arrays = {n: numbers(*((3, 3) if n.endswith("kernel") else (3,))) for n in LISTED}
+    archive = read(WRAPPED, [("t", [(f"t/{n}", a) for n, a in arrays.items()])], version)
+    np.testing.assert_array_equal(archive.weights["t", "layer", "bn"]["gamma"], arrays["bn/gamma"])
+    assert ["/".join((p[-1], v)) for p, v in archive.order] == LISTED
+
+
+def test_models_in_wrappers_of_stores() -> None:
+    base = "layers/time_distributed/layer/layers"
+    arrays = {f"{base}/dense/vars/0": numbers(3, 3), f"{base}/dense/vars/1": numbers(3)}
+    arrays |= {f"{base}/batch_normalization/vars/{k}": numbers(3) for k in range(4)}
+    found = store(WRAPPED, arrays).weights
+    np.testing.assert_array_equal(found["t", "layer", "d"]["kernel"], arrays[f"{base}/dense/vars/0"])
+
+
+def test_an_unknown_layer_in_a_store() -> None:
+    config = k3(("Dense", "q", {"units": 2}), ("Weird", "w", {}))
+    arrays = {**pair("layers/dense"), "layers/weird/vars/0": numbers(2), "layers/weird/inner/vars/0": numbers(1)}
+    assert set(store(config, arrays).weights["w",]) == {"0", "inner/0"}
+
+
+def test_spectral_normalization_tracks_the_kernel_of_its_layer() -> None:
+    layer = {"class_name": "Dense", "config": {"name": "d", "units": 2, "trainable": True}}
+    config = k3(("SpectralNormalization", "sn", {"layer": layer, "power_iterations": 1}))
+    base = "layers/spectral_normalization"
+    arrays = {f"{base}/vars/0": numbers(3, 2), f"{base}/vars/1": numbers(1, 2), **pair(f"{base}/layer")}
+    archive = store(config, arrays)
+    assert [v for _, v in archive.order] == ["layer/kernel", "vector_u", "layer/bias"]
+    np.testing.assert_array_equal(archive.weights["sn",]["vector_u"], arrays[f"{base}/vars/1"])
+
+
+@pytest.mark.parametrize(
+    ("class_name", "config", "shapes", "message"),
+    [
+        ("Embedding", {"input_dim": 5, "output_dim": 2}, {"embeddings": (5, 3)}, r"the config needs \[5, 2\]"),
+        ("Conv1D", {"filters": 2, "kernel_size": 3}, {"kernel": (2, 3, 2), "bias": (2,)}, r"needs \[3, \?, 2\]"),
+        ("Conv2DTranspose", {"filters": 2, "kernel_size": [3, 3]}, {"kernel": (3, 3, 3, 4), "bias": (2,)}, r"\[3, 3, 2, \?\]"),
+        ("DepthwiseConv2D", {"kernel_size": [3, 3]}, {"depthwise_kernel": (3, 2, 3, 1), "bias": (3,)}, r"\[3, 3, \?, 1\]"),
+        (
+            "SeparableConv1D",
+            {"filters": 2, "kernel_size": [3]},
+            {"depthwise_kernel": (3, 3, 1), "pointwise_kernel": (1, 3, 4), "bias": (2,)},
+            r"\[1, \?, 2\]",
+        ),
+        ("LSTM", {"units": 2}, {"kernel": (3, 8), "recurrent_kernel": (3, 8), "bias": (8,)}, r"needs \[2, 8\]"),
+        ("BatchNormalization", {}, dict.fromkeys(("gamma", "beta", "moving_mean", "moving_variance"), (1, 3)), r"needs \[\?\]"),
+    ],
+)
+def test_shapes_that_configs_exclude(class_name: str, config: Any, shapes: dict[str, Any], message: str) -> None:
+    held = [(f"x/{n}:0", numbers(*shape)) for n, shape in shapes.items()]
+    with pytest.raises(ShapeError, match=message):
+        read(model((class_name, "x", config), shape=(5, 4, 3)), [("x", held)])
+
+
+def test_arrays_of_one_layer_that_do_not_fit_together() -> None:
+    held = [(n, a if n != "r_W_f:0" else numbers(5, 2)) for n, a in gates(2, 3, "icfo")]
+    with pytest.raises(ShapeError, match="its arrays don't fit together"):
+        read(model(("LSTM", "r", {"output_dim": 2}), shape=(4, 3)), [("r", held)], "1.2.2", None)
+
+
+def test_weights_of_a_file_with_less_in_it() -> None:
+    held = [("n/mean:0", numbers(3)), ("n/variance:0", numbers(3)), ("n/count:0", np.array(5))]
+    config = model(("Normalization", "n", {"axis": [-1]}))
+    archive = read(config, [("n", held)], "2.15.0")
+    raw = RawFile("other", keras_version="2.15.0", legacy=[("n", [(n, stored(a)) for n, a in held[:2]])])
+    with pytest.raises(FormatError, match="other: has no n/count"):
+        order.with_weights_of(archive, raw)
+
+
+def test_the_version_of_a_live_model_may_be_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+    import types
+
+    package = types.ModuleType("keras")
+    package.__version__ = "3.9.0"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keras", package)
+    keras_model = live()
+    keras_model.config = TWO
+    keras_model.__class__ = type("Functional", (FakeModel,), {"__module__": "keras.src.models.functional"})
+    assert from_keras(keras_model).version.numbers == (3, 9, 0)

@@ -577,3 +577,34 @@ def test_configs_stay_plain_data() -> None:
     model = sequential(dense("d", kernel_initializer={"class_name": "Anything"}, bias_constraint="x", mean=[1.0]))
     assert set(model.layers[1].config) == {"units", "mean"}
     json.dumps(model.layers[1].config)
+
+
+def test_a_merge_of_models_and_layers() -> None:
+    graph = functional([entrance("i"), dense("g", [[["i", 0, 0]]])], [["i", 0, 0]], [["g", 0, 0]], "branch")
+    plain = dense("l", batch_input_shape=[None, 2])
+    merge = {"class_name": "Merge", "config": {"name": "m", "mode": "sum", "layers": [graph, plain]}}
+    found = topology.model({"class_name": "Sequential", "config": [merge]}, K1, "test")
+    assert [k.name for k in found.layers] == ["i", "g", "l_input", "l", "m"]
+    assert found.outputs == [TensorRef("m", 0, 0)]
+
+
+def test_merges_within_merges_have_an_end() -> None:
+    merge: Any = dense("d")
+    for k in range(80):
+        merge = {
+            "class_name": "Sequential",
+            "config": [{"class_name": "Merge", "config": {"name": f"m{k}", "layers": [merge]}}],
+        }
+    with pytest.raises(LimitError, match="levels deep"):
+        topology.model(merge, K1, "test")
+
+
+def test_a_branch_without_layers() -> None:
+    merge = {"class_name": "Merge", "config": {"name": "m", "layers": [{"class_name": "Sequential", "config": []}]}}
+    with pytest.raises(FormatError, match="no layers"):
+        topology.model({"class_name": "Sequential", "config": [merge]}, K1, "test")
+
+
+def test_fixed_batches_and_sparse_inputs_are_noted() -> None:
+    model = sequential(entrance("in", batch_input_shape=[4, 3], sparse=True), dense("d"))
+    assert model.layers[0].config == {"shape": (3,), "dtype": "float32", "batch_size": 4, "sparse": True}

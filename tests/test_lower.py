@@ -105,8 +105,8 @@ def test_inputs_that_are_not_computed(config: dict[str, Any], message: str) -> N
         ("float64", None, "float64"),
         ("float16", None, "float32"),
         ("float32", "float64", "float64"),
-    ]
-    + [("int32", "float64", "int32")],
+        ("int32", "float64", "int32"),
+    ],
 )
 def test_dtypes_of_inputs(asked: str, override: str | None, found: str) -> None:
     made_ = archive(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from npinfer.errors import FormatError
+from npinfer.ops import load_families, registry
 from npinfer.readers import dialect_k1
 from npinfer.readers.archive import Layer, Version
 from npinfer.readers.values import compute_dtype, input_shape, plain, policy
@@ -60,12 +61,6 @@ NEEDED = {"TimeDistributed": "layer", "Bidirectional": "layer", "SpectralNormali
     "StackedRNNCells": "cells"
 }
 MAX_INNER = 40
-#: layers whose config lacks the keys that tell layers from operations
-WHOLE = (
-    *("InputLayer", "Functional", "Sequential", "Model", "Discretization"),
-    *("SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"),
-)
-
 Inner = Callable[[Any, str, int], Layer]
 
 
@@ -98,9 +93,9 @@ def layer(raw: Any, version: Version, where: str, inner: Inner, depth: int = 0) 
     for key in INNER:
         if depth < MAX_INNER and key in known:
             known[key] = _held(known[key], version, f"{where}/{name}", inner, depth + 1)
-    key = NEEDED.get(class_name)
-    if key is not None and not _layers(known.get(key)):
-        raise FormatError(f"{where}: layer {name!r} ({class_name}): its config holds no layer under {key!r}")
+    needed = NEEDED.get(class_name)
+    if needed is not None and not _layers(known.get(needed)):
+        raise FormatError(f"{where}: layer {name!r} ({class_name}): its config holds no layer under {needed!r}")
     rule = _RULES.get(class_name)
     if rule is not None:
         rule(known, version, given)
@@ -130,10 +125,14 @@ def origin(raw: Mapping[str, Any], class_name: str) -> str:
 
 
 def _is_operation(raw: Mapping[str, Any], class_name: str, config: Mapping[str, Any]) -> bool:
+    """Whether an entry of Keras 3 is an operation: .keras files name its module; old-layout ones show it by the lack of what
+    layers have, which a few layers lack as well."""
     module = raw.get("module")
     if isinstance(module, str):
         return ".ops" in module
-    return "trainable" not in config and class_name not in WHOLE
+    load_families()
+    known = class_name in registry.LAYERS and class_name not in registry.OPERATIONS
+    return "trainable" not in config and not known and class_name not in ("InputLayer", "Functional", "Sequential", "Model")
 
 
 def _plain(class_name: str, name: str, config: Mapping[str, Any], raw: Mapping[str, Any], module: str) -> Layer:
