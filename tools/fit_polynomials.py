@@ -1,8 +1,8 @@
 """Fit the polynomials of npinfer/executors/native/activations.py and print their coefficients.
 
-Each is the polynomial of least maximal weighted error on a dense grid of an interval: Chebyshev's approximation problem, solved as
-the linear program that it is (minimise e under -e <= error at each point <= e). Coefficients are then rounded to float32 one after another from the constant up, each time
-fitting the rest again, so that the rounding of one is made good by the others.
+Each is the polynomial of least maximal weighted error on a dense grid of an interval: Chebyshev's approximation problem, solved
+as the linear program that it is (minimise e under -e <= error at each point <= e). Coefficients are then rounded to float32 one
+after another from the constant up, each time fitting the rest again, so that the rounding of one is made good by the others.
 
 Run: python tools/fit_polynomials.py        (NumPy and SciPy)
 """

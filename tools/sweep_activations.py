@@ -54,7 +54,8 @@ def activation_graph(kind: str, parameters: tuple[float, ...], n: int) -> Graph:
 
 
 def ulps(got: Array, exact: Array) -> Array:
-    """|got - exact| in units of the last place of exact; infinity counts as 2**128, and a NaN on one side only is infinitely far."""
+    """|got - exact| in units of the last place of exact; infinity counts as 2**128, and a NaN on one side only is infinitely
+    far."""
     with np.errstate(all="ignore"):
         right = exact.astype(F32)
         same = (got == right) | (np.isnan(got) & np.isnan(right))

@@ -1,4 +1,4 @@
-"""Each compiled activation against its float64 definition over a dense sample of all floats; the limits are the README's promise."""
+"""Each compiled activation against its float64 definition over a dense sample of all floats; the limits are promises."""
 
 from __future__ import annotations
 

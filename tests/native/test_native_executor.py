@@ -1,9 +1,10 @@
-"""The native executor: every packed op against its NumPy meaning, bits that don't depend on the batch, swaps under running calls."""
+"""The native executor: every packed op against its NumPy meaning, the same bits in any batch, swaps under running calls."""
 
 from __future__ import annotations
 
 import sys
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def chain(shape: tuple[int, ...], *ops: Op) -> Graph:
 def mlp(*sizes: int, kind: str = "relu") -> Graph:
     return chain(
         sizes[:1],
-        *(Dense(normal(n, m) / np.sqrt(np.float32(n)), normal(m), Activation(kind)) for n, m in zip(sizes, sizes[1:])),
+        *(Dense(normal(n, m) / np.sqrt(np.float32(n)), normal(m), Activation(kind)) for n, m in pairwise(sizes)),
     )
 
 
@@ -60,17 +61,21 @@ def close(got: Array, expected: Array) -> None:
     np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6 * scale)
 
 
+def kernel(n: int, m: int) -> Array:
+    return normal(n, m) / np.sqrt(np.float32(n))
+
+
 ONE_INPUT: list[tuple[tuple[int, ...], Op]] = [
     *(
-        ((n,), Dense(normal(n, m), normal(m)))
+        ((n,), Dense(kernel(n, m), normal(m)))
         for n in (1, 2, 7, 16, 33, 100, 200)
         for m in (1, 3, 8, 15, 16, 17, 31, 48, 64, 65, 130)
     ),
-    ((40,), Dense(normal(40, 24))),
-    ((40,), Dense(normal(40, 24), normal(24), Activation("tanh"))),
-    ((3, 5, 40), Dense(normal(40, 20), normal(20), Activation("relu"))),
-    ((50, 10), Dense(normal(10, 64), normal(64))),
-    ((2, 70), Dense(normal(70, 2), normal(2), Activation("sigmoid"))),
+    ((40,), Dense(kernel(40, 24))),
+    ((40,), Dense(kernel(40, 24), normal(24), Activation("tanh"))),
+    ((3, 5, 40), Dense(kernel(40, 20), normal(20), Activation("relu"))),
+    ((50, 10), Dense(kernel(10, 64), normal(64))),
+    ((2, 70), Dense(kernel(70, 2), normal(2), Activation("sigmoid"))),
     ((19,), Activation("gelu")),
     ((4, 5), Activation("leaky_relu", (0.3,))),
     ((19,), Affine(normal(19), normal(19), normal(19), Activation("relu"))),

@@ -1,12 +1,12 @@
-"""Elementwise activations over 16 lanes, without branches and without libm: within 4 ulp of the correctly rounded float32 result
-over the whole range (exp, sigmoid, tanh: 2 ulp), NaN, ±inf and ±0 as the definitions in npinfer/ops/activations.py.
+"""Elementwise activations over 16 lanes, without branches and without libm: within 4 ulp of the correctly rounded float32
+result over the whole range (exp, sigmoid, tanh: 2 ulp), NaN, ±inf and ±0 as the definitions in npinfer/ops/activations.py.
 
-exp is the heart: x = n·ln 2 + r with a whole number n, exp(r) by a polynomial, times 2**n by writing n into the exponent bits. What
-decays like exp (sigmoid, silu, gelu …) multiplies by 2**n last, so that results down to the smallest subnormal round once.
+exp is the heart: x = n·ln 2 + r with a whole number n, exp(r) by a polynomial, times 2**n by writing n into the exponent bits.
+What decays like exp (sigmoid, silu, gelu …) multiplies by 2**n last, so that results down to the smallest subnormal round once.
 tools/fit_polynomials.py computes the coefficients, tools/sweep_activations.py measures the errors.
 
-These are functions of Lanes: they run once, while compiling (lanes.py). To add one, write it and name it in FUNCTIONS; parameters
-come as Lanes too.
+These are functions of Lanes: they run once, while compiling (lanes.py). To add one, write it and name it in FUNCTIONS;
+parameters come as Lanes too.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def reduced(x: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def powers(n: Lanes) -> tuple[Lanes, Lanes]:
-    """Two factors whose product is 2**n, n from `reduced`: results beyond the range of one factor's exponent round once, at last."""
+    """Two factors whose product is 2**n, n from `reduced`: results beyond the range of one factor's exponent round once, at
+    last."""
     n = n - ROUND_BITS
     half = n >> 1
     return power(half), power(n - half)
@@ -73,7 +74,8 @@ def limited(x: Lanes, low: float, high: float) -> Lanes:
 
 
 def exp_parts(x: Lanes, rest: Lanes | float = 0) -> tuple[Lanes, Lanes, Lanes]:
-    """(p, a, b) with exp(x + rest) = p·a·b, p within [0.7, 1.42] (NaN where x is), a and b powers of two; |x| ≤ 120, rest tiny."""
+    """(p, a, b) with exp(x + rest) = p·a·b, p within [0.7, 1.42] (NaN where x is), a and b powers of two; |x| ≤ 120, rest
+    tiny."""
     r, n = reduced(x)
     if isinstance(rest, Lanes):
         r = r + rest
@@ -95,7 +97,8 @@ def expm1(x: Lanes) -> Lanes:
 
 
 def log(x: Lanes) -> Lanes:
-    """k·ln 2 + log m with m within [0.7, 1.42]; log m = 2 atanh(t), t = (m - 1)/(m + 1), in the form f - t·(f - …) with f = m - 1."""
+    """k·ln 2 + log m with m within [0.7, 1.42]; log m = 2 atanh(t), t = (m - 1)/(m + 1), in the form f - t·(f - …) with f = m -
+    1."""
     small = x < 1.17549435e-38
     y = select(small, x * 8388608.0, x)
     k = (bits(y) - 0x3F3504F3) >> 23
@@ -311,8 +314,8 @@ def threshold(x: Lanes, start: Lanes, default: Lanes) -> Lanes:
 FUNCTIONS: dict[str, Callable[..., Lanes]] = {
     f.__name__: f
     for f in (
-        linear, relu, relu_max, leaky_relu, relu_general, thresholded_relu, elu, selu, celu, gelu, gelu_tanh, sigmoid, hard_sigmoid,
-        hard_sigmoid_k2, tanh, silu, hard_silu, softplus, softsign, exponential, mish, log_sigmoid, hard_shrink, soft_shrink,
-        tanh_shrink, squareplus, hard_tanh, sparse_plus, sparse_sigmoid, threshold, erf,
+        linear, relu, relu_max, leaky_relu, relu_general, thresholded_relu, elu, selu, celu, gelu, gelu_tanh, sigmoid,
+        hard_sigmoid, hard_sigmoid_k2, tanh, silu, hard_silu, softplus, softsign, exponential, mish, log_sigmoid, hard_shrink,
+        soft_shrink, tanh_shrink, squareplus, hard_tanh, sparse_plus, sparse_sigmoid, threshold, erf,
     )
 }  # fmt: skip

@@ -17,7 +17,7 @@ from npinfer.executors.native.loops import (
     reduce_row,
     softmax_row,
 )
-from npinfer.executors.native.opcodes import A, ARENA, B, LINE, OUT, ROW, SIZES, WEIGHTS
+from npinfer.executors.native.opcodes import ARENA, LINE, OUT, ROW, SIZES, WEIGHTS, A, B
 from npinfer.executors.native.panels import dots, exact_product, product
 from npinfer.executors.native.record import (
     GENERATION,

@@ -1,7 +1,7 @@
 """The native executor: a graph as stretches of compiled rows, with ops that have no compiled form run by NumPy in between.
 
-What can be compiled is found by trying to pack it (pack.py). A graph that can be as a whole is one `Context`: one call of machine
-code a batch, and what `bind` and `jit` build on.
+What can be compiled is found by trying to pack it (pack.py). A graph that can be as a whole is one `Context`: one call of
+machine code a batch, and what `bind` and `jit` build on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from npinfer.errors import EngineError, ShapeError
 from npinfer.executors.native.abi import Network
 from npinfer.executors.native.context import Context
-from npinfer.executors.native.program import Stretch, stretches
+from npinfer.executors.native.stretches import Stretch, stretches
 from npinfer.executors.native.threads import Threads
 from npinfer.executors.signature import fix, sizes
 from npinfer.executors.steps import BoundStep, Rebind
@@ -42,29 +42,37 @@ class Plan:
         return self.parts[0][1] if len(self.parts) == 1 else None
 
     def run(self, arrays: Sequence[Array], threads: Threads) -> tuple[Array, ...]:
-        rows = len(arrays[0])
+        if self.whole is not None:
+            return tuple(_compiled(self.whole, arrays, threads))
         values: dict[int, Array] = dict(enumerate(arrays))
         for k, (stretch, context) in enumerate(self.parts):
             given = [values[v] for v in stretch.inputs]
-            if context is not None:
-                results = context.new_results(rows)
-                if rows:
-                    status = threads.run(context, given, results)
-                    if status:
-                        raise explain(context.program.graph, status, given)
-            else:
-                results = by_meaning(stretch.node, given)
+            results = by_meaning(stretch.node, given) if context is None else _compiled(context, given, threads)
             values.update(zip(stretch.outputs, results))
             for v in self.last[k]:
                 values.pop(v, None)
         wanted = (*self.graph.outputs, *(s.output for s in self.graph.states))
-        # an input that is an output comes back as a copy: callers own what they get
-        return tuple(np.array(values[v], order="C") if v < len(arrays) else values[v] for v in wanted)
+        # callers own what they get: an input that is an output, or a value that is one twice, is copied
+        taken = set(range(len(arrays)))
+        results = []
+        for v in wanted:
+            results.append(np.array(values[v], order="C") if v in taken else values[v])
+            taken.add(v)
+        return tuple(results)
+
+
+def _compiled(context: Context, arrays: Sequence[Array], threads: Threads) -> list[Array]:
+    rows = len(arrays[0])
+    results = context.new_results(rows)
+    status = threads.run(context, arrays, results) if rows else 0
+    if status:
+        raise explain(context.program.graph, status, arrays)
+    return results
 
 
 def by_meaning(node: Node | None, arrays: Sequence[Array]) -> list[Array]:
-    """One op by its NumPy definition: sample by sample, so that a result doesn't depend on the batch, unless each element depends on
-    one element only."""
+    """One op by its NumPy definition: sample by sample, so that a result doesn't depend on the batch, unless each element
+    depends on one element only."""
     assert node is not None
     rows = len(arrays[0])
     with np.errstate(all="ignore"):
@@ -168,8 +176,8 @@ class NativeExecutor:
         return Jit(self.network(), rebind)
 
     def swap(self, graph: Graph) -> None:
-        """Compute with another graph's weights from now on. Everything is packed before anything changes; running calls finish on
-        the old weights or run again. Raises EngineError where the new graph can't stand in for the old one."""
+        """Compute with another graph's weights from now on. Everything is packed before anything changes; running calls finish
+        on the old weights or run again. Raises EngineError where the new graph can't stand in for the old one."""
         with self._lock:
             new: list[tuple[Plan, Graph, list[Stretch]]] = []
             for shapes, plan in self._plans.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npinfer.executors.native.opcodes import ACTIVATION, PARAMETERS, SCRATCH
+from npinfer.executors.native.opcodes import SCRATCH
 from npinfer.executors.native.vector import i64_at, jit
 
 

@@ -1,8 +1,8 @@
 """Sixteen float32 lanes as a Python object that writes instructions: arithmetic on it is compiled, not computed.
 
-A function of `Lanes` runs once, when the engine is compiled; each + or * in it adds one LLVM instruction for 16 lanes, which LLVM
-turns into one AVX-512, two AVX, or four SSE or NEON instructions. So such functions hold straight-line arithmetic only; loops and
-branches over run-time values are Numba's part (vector.py). Numbers stand for vectors of that number.
+A function of `Lanes` runs once, when the engine is compiled; each + or * in it adds one LLVM instruction for 16 lanes, which
+LLVM turns into one AVX-512, two AVX, or four SSE or NEON instructions. So such functions hold straight-line arithmetic only;
+loops and branches over run-time values are Numba's part (vector.py). Numbers stand for vectors of that number.
 
 Nothing is reassociated, nothing assumes that NaN doesn't occur, and nothing becomes a call: no libm function is ever needed.
 """
@@ -20,7 +20,8 @@ FLOATS, INTS, BITS = (ir.VectorType(t, LANES) for t in (F32, I32, I1))
 
 
 class Lanes:
-    """A vector of 16 floats, integers or truth values (`value.type` says which). Comparisons with NaN are false, as in NumPy."""
+    """A vector of 16 floats, integers or truth values (`value.type` says which). Comparisons with NaN are false, as in
+    NumPy."""
 
     __slots__ = ("b", "has_fma", "value")
 

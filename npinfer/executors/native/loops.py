@@ -1,4 +1,5 @@
-"""The opcodes that aren't matrix products: each function runs one table row over a tile of m samples and returns a status, 0."""
+"""The opcodes that aren't matrix products: each function runs one table row over a tile of m samples and returns a status,
+0."""
 
 from __future__ import annotations
 
@@ -8,16 +9,16 @@ from npinfer.executors.native import activations
 from npinfer.executors.native.frame import operand
 from npinfer.executors.native.maps import activate, combine, combine_lanes
 from npinfer.executors.native.opcodes import (
-    A,
     ACTIVATION,
     ARENA,
-    B,
     BINARIES,
     OUT,
     PARAMETERS,
     REDUCTIONS,
     SIZES,
     WEIGHTS,
+    A,
+    B,
 )
 from npinfer.executors.native.panels import copy_floats
 from npinfer.executors.native.vector import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any
 
@@ -17,7 +17,7 @@ from npinfer.executors.native.opcodes import BINARIES, KINDS, LINE
 from npinfer.executors.native.vector import as_lanes, f32x16, has_fma, jit, load, load_tail, store, store_tail
 
 
-def cases(b: Any, number: Any, emits: dict[int, Callable[[], Any]], otherwise: Any = None) -> Any:
+def cases(b: Any, number: Any, emits: Mapping[int, Callable[..., Any]], otherwise: Any = None) -> Any:
     """A jump table: the code of emits[number], and its result if it has one."""
     start, end = b.block, b.append_basic_block("end")
     chosen = b.switch(number, end)

@@ -1,8 +1,9 @@
-"""The compiled engine's instruction set: opcodes, the words of a table row, activation kinds. No Numba is needed to import this.
+"""The compiled engine's instruction set: opcodes, the words of a table row, activation kinds. No Numba is needed to import
+this.
 
-A program is a table of rows, each ROW int64 words. An operand is three words: a region, an offset in bytes, and the bytes from one
-sample to the next. Regions: SCRATCH (the offset is that of one row; a tile of m rows has its buffers at m times the offset),
-ARENA (the packed weights), then one a graph input, then one a graph output.
+A program is a table of rows, each ROW int64 words. An operand is three words: a region, an offset in bytes, and the bytes from
+one sample to the next. Regions: SCRATCH (the offset is that of one row; a tile of m rows has its buffers at m times the
+offset), ARENA (the packed weights), then one a graph input, then one a graph output.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod")
 INDEX_DTYPES: Final = ("float32", "int32", "int64")
 
 #: elementwise kinds of npinfer.ops.activations that have a compiled form; the number in a table row is the place here
-KINDS: Final = tuple(
-    "linear relu tanh sigmoid relu_max leaky_relu relu_general thresholded_relu elu selu celu gelu gelu_tanh hard_sigmoid "
-    "hard_sigmoid_k2 silu hard_silu softplus softsign exponential mish log_sigmoid hard_shrink soft_shrink tanh_shrink squareplus "
-    "hard_tanh sparse_plus sparse_sigmoid threshold erf".split()
-)
+KINDS: Final = (
+    "linear", "relu", "tanh", "sigmoid", "relu_max", "leaky_relu", "relu_general", "thresholded_relu", "elu", "selu", "celu",
+    "gelu", "gelu_tanh", "hard_sigmoid", "hard_sigmoid_k2", "silu", "hard_silu", "softplus", "softsign", "exponential", "mish",
+    "log_sigmoid", "hard_shrink", "soft_shrink", "tanh_shrink", "squareplus", "hard_tanh", "sparse_plus", "sparse_sigmoid",
+    "threshold", "erf",
+)  # fmt: skip
 
 PANEL: Final = 4  # vectors of a full panel
 FLOAT: Final = 4  # bytes

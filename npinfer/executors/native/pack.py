@@ -1,7 +1,7 @@
 """How each op becomes table rows: the one place to add a native op. Nothing here needs Numba.
 
-A rule `@packs(TheOp) def rule(p, op, xs, ys)` gets value numbers; `p.places[v]` is where a value lies, `p.spec(v)` its shape. What
-it can't express it refuses with NotNative, and the op then runs through its NumPy meaning.
+A rule `@packs(TheOp) def rule(p, op, xs, ys)` gets value numbers; `p.places[v]` is where a value lies, `p.spec(v)` its shape.
+What it can't express it refuses with NotNative, and the op then runs through its NumPy meaning.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def only_floats(p: Program, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
 
 
 def chunks(kernel: Array, bias: Array | None) -> list[Array]:
-    """A kernel (n_in, n_out) in panels of 64, 32 or 16 outputs, the bias before each one's rows; zeros where outputs are filled up."""
+    """A kernel (n_in, n_out) in panels of 64, 32 or 16 outputs, the bias before each one's rows; zeros where outputs are filled
+    up."""
     n_in, n_out = kernel.shape
     wide = np.zeros((1 + n_in, up(n_out, 16)), F32)
     if bias is not None:

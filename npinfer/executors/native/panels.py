@@ -1,8 +1,9 @@
 """Matrix products over packed panels: y = bias + x @ kernel, by register blocks of rows × vectors.
 
 A panel holds 64, 32 or 16 outputs: [bias | kernel row 0 | kernel row 1 | …], so one pass reads memory in order. A block keeps
-`rows × vectors` sums in registers while it walks over the inputs. How many fit is the CPU's business and chosen when compiling; each
-output's own order of additions is the panel's (below), the same in every block, so a sample's bits don't depend on the batch.
+`rows × vectors` sums in registers while it walks over the inputs. How many fit is the CPU's business and chosen when compiling;
+each output's own order of additions is the panel's (below), the same in every block, so a sample's bits don't depend on the
+batch.
 
 One sample alone needs eight or more independent sums to keep two multiply-add units busy (each takes four cycles). A full panel
 has them; narrow ones split the inputs over 2 or 4 sums an output ("chains": input i goes to sum i mod chains, the
@@ -59,8 +60,8 @@ def shape_of_block(context: Any, panel: int, level: int) -> tuple[int, int]:
 
 
 def make_block(panel: int, level: int) -> Any:
-    """block(x, x_stride, kernel, begin, begin_stride, y, y_stride, n): y = begin + x @ kernel for some rows (shape_of_block) and n
-    kernel rows of `panel` vectors; strides in bytes."""
+    """block(x, x_stride, kernel, begin, begin_stride, y, y_stride, n): y = begin + x @ kernel for some rows (shape_of_block)
+    and n kernel rows of `panel` vectors; strides in bytes."""
     chains = CHAINS[panel]
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -163,8 +164,8 @@ def _rows_of(panel: int, level: int) -> Any:
 def make_strip(panel: int) -> Any:
     """strip(x, x_stride, w, y, y_stride, n, m): m rows of x times one panel, whole vectors written.
 
-    For many rows, so many kernel rows at a time that they stay in the first-level cache while all rows of x use them; the sums so
-    far wait in y meanwhile, which changes no bit.
+    For many rows, so many kernel rows at a time that they stay in the first-level cache while all rows of x use them; the sums
+    so far wait in y meanwhile, which changes no bit.
     """
     many, four, two, one = (make_block(panel, level) for level in range(4))
     rows, at_most_four, at_most_two = (_rows_of(panel, level) for level in range(3))
@@ -278,8 +279,8 @@ def exact_product(x, x_stride, w, y, y_stride, n, n_out, m, temp, room):
 
 @jit
 def dots(x, w, y, n, n_out):
-    """y[j] = bias[j] + sum(x * kernel row j) of one sample, for few outputs: [bias, 16 floats | rows padded to 16]. Lanes beyond
-    the end of x count as zeros, whatever memory holds there."""
+    """y[j] = bias[j] + sum(x * kernel row j) of one sample, for few outputs: [bias, 16 floats | rows padded to 16]. Lanes
+    beyond the end of x count as zeros, whatever memory holds there."""
     whole, rest = n & ~15, n & 15
     row = w + LINE
     tail = load_tail(x + 4 * whole, rest)

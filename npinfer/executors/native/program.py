@@ -1,23 +1,22 @@
 """From a graph to what the compiled engine reads: a table of rows and one packed arena of weights.
 
-`Program(graph)` walks the nodes; the function registered for an op's class (`@packs`, pack.py) writes its rows. Rows name memory by
-`Place`; when all are written, each intermediate buffer's first and last use are known, and buffers that don't meet share memory.
-Nothing here needs Numba.
+`Program(graph)` walks the nodes; the function registered for an op's class (`@packs`, pack.py) writes its rows. Rows name
+memory by `Place`; when all are written, each intermediate buffer's first and last use are known, and buffers that don't meet
+share memory. Nothing here needs Numba.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from npinfer.executors.native import opcodes, record
 from npinfer.executors.native.opcodes import (
-    A,
     ACTIVATION,
     ARENA,
-    B,
     FIRST_INPUT,
     KINDS,
     LINE,
@@ -29,6 +28,8 @@ from npinfer.executors.native.opcodes import (
     SIZES,
     WALK,
     WEIGHTS,
+    A,
+    B,
 )
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Graph, Node, Op, Spec
@@ -139,7 +140,7 @@ class Program:
         self._size += rest
         return at
 
-    def constant(self, a: Array) -> Place:
+    def constant(self, a: npt.ArrayLike) -> Place:
         """A Place that is the same for all samples."""
         return Place(ARENA, self.weights(np.asarray(a, F32)), 0)
 
@@ -284,8 +285,8 @@ class Program:
         return total
 
     def memory(self) -> Array:
-        """The program record, its rows and its arena as bytes for one 64-byte aligned block; addresses in it count from its start
-        (relocate them with `place_at`)."""
+        """The program record, its rows and its arena as bytes for one 64-byte aligned block; addresses in it count from its
+        start (relocate them with `place_at`)."""
         head = np.zeros(record.P_STRIDES + len(self.graph.inputs) + len(self.graph.outputs) + len(self.graph.states), np.int64)
         n_in = len(self.graph.inputs)
         results = (*self.graph.outputs, *(s.output for s in self.graph.states))
@@ -329,60 +330,3 @@ def steps(numbers: Array) -> tuple[tuple[int, ...], int]:
     if not np.array_equal(expected, numbers):
         raise NotNative("an irregular arrangement")
     return strides, start
-
-
-class Stretch(NamedTuple):
-    """A part of a graph between values of it: neighbouring nodes as one program, or one node that has no compiled form.
-
-    first: number of the first node. inputs, outputs: value numbers of the whole graph.
-    """
-
-    first: int
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    program: Program | None
-    node: Node | None
-
-
-def stretches(graph: Graph) -> Iterator[Stretch]:
-    """A graph, every size known, as programs and single nodes in order; as one program if all of it has a compiled form."""
-    results = (*graph.outputs, *(s.output for s in graph.states))
-    try:
-        yield Stretch(0, tuple(range(len(graph.inputs))), results, Program(graph), None)
-        return
-    except NotNative:
-        pass
-    native = [_is_native(graph, k) for k in range(len(graph.nodes))]
-    k = 0
-    while k < len(graph.nodes):
-        end = k + 1
-        while native[k] and end < len(graph.nodes) and native[end]:
-            end += 1
-        yield _cut(graph, k, end, native[k])
-        k = end
-
-
-def _is_native(graph: Graph, k: int) -> bool:
-    try:
-        return _cut(graph, k, k + 1, True).program is not None
-    except NotNative:
-        return False
-
-
-def _cut(graph: Graph, first: int, end: int, native: bool) -> Stretch:
-    """Nodes first … end - 1 as a stretch: its inputs are what they read from outside, its outputs what others read of theirs."""
-    nodes = graph.nodes[first:end]
-    start, stop = graph.first[first], graph.results(end - 1).stop
-    inputs = tuple(dict.fromkeys(v for node in nodes for v in node.inputs if v < start))
-    later = {v for node in graph.nodes[end:] for v in node.inputs}
-    later.update((*graph.outputs, *(s.output for s in graph.states)))
-    outputs = tuple(v for v in range(start, stop) if v in later)
-    if not native:
-        return Stretch(first, inputs, tuple(range(start, stop)), None, nodes[0])
-    if not outputs:
-        raise NotNative("nothing of it is used")
-    number = {v: k for k, v in enumerate(inputs)}
-    number.update((v, len(inputs) + v - start) for v in range(start, stop))
-    moved = [Node(n.op, tuple(number[v] for v in n.inputs), n.name) for n in nodes]
-    part = Graph([graph.specs[v] for v in inputs], moved, [number[v] for v in outputs])
-    return Stretch(first, inputs, outputs, Program(part), None)

@@ -9,18 +9,19 @@ ins      address of an array of data pointers, one for each graph input (states 
          dtype, aligned to its item size
 outs     the same for the graph's outputs, then the states' successors. No output may overlap an input or another output: a run
          may be repeated (below), so state goes from one buffer to another and the caller exchanges them after status 0
-rows     number of samples, ≥ 1
-scratch  address, 64-byte aligned, of memory of one's own (a stack or a thread's). Its first int64 holds its size in bytes, set by
+rows     number of samples, ≥ 1 scratch  address, 64-byte aligned, of memory of one's own (a stack or a thread's). Its first
+int64 holds its size in bytes, set by
          the caller and left alone; `scratch_bytes(ctx, rows)` says how much is needed now
-returns  0: done · 1 + k: an embedding index in graph input k is out of range · NO_SCRATCH: scratch is too small for the weights'
+returns  0: done · 1 + k: an embedding index in graph input k is out of range · NO_SCRATCH: scratch is too small for the
+weights'
          present program (they were swapped for ones that pack differently): read the need again and call again ·
          1 + number of inputs: an index that isn't a graph input is out of range
 
 It allocates nothing, holds no lock, touches no Python object, may run without the GIL and from any number of threads.
 
 **Weight swap.** The context has two slots for program records and a generation, which grows by one when a writer begins to fill
-the idle slot and by one when that slot becomes the current one. A run reads the generation before and after; if the slot it used
-may have been written meanwhile (the second swap after its start has begun), it runs again.
+the idle slot and by one when that slot becomes the current one. A run reads the generation before and after; if the slot it
+used may have been written meanwhile (the second swap after its start has begun), it runs again.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 from npinfer.executors.native.context import Context
@@ -38,7 +39,7 @@ class Threads:
         tiles = -(-rows // tile)
         cuts = [min(rows, tile * (tiles * k // count)) for k in range(count + 1)]
         pool = self._workers()
-        later = [pool.submit(context.run, arrays, results, a, b) for a, b in zip(cuts[1:-1], cuts[2:]) if a < b]
+        later = [pool.submit(context.run, arrays, results, a, b) for a, b in pairwise(cuts[1:]) if a < b]
         statuses = [context.run(arrays, results, 0, cuts[1])] if cuts[1] else [0]
         statuses += [f.result() for f in later]
         return next((s for s in statuses if s), 0)

@@ -1,5 +1,5 @@
-"""The vector of lanes.py as a Numba type, so that the engine's loops are ordinary Numba functions: `F32x16` with + - * /, `fma`,
-loads and stores. An address is a plain integer (`intp`); `x + 64` is one vector further.
+"""The vector of lanes.py as a Numba type, so that the engine's loops are ordinary Numba functions: `F32x16` with + - * /,
+`fma`, loads and stores. An address is a plain integer (`intp`); `x + 64` is one vector further.
 
 `traced(f)` makes a function of Lanes callable from Numba functions.
 """
@@ -19,8 +19,8 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 from npinfer.executors.native import lanes
 from npinfer.executors.native.lanes import BITS, F32, FLOATS, I32, I64, INTS, LANES, Lanes, broadcast, pointer, read
 
-#: For every Numba function of this folder. error_model: division can't raise, so that no Python symbol is needed. The other options
-#: leave out work of the compiler that this code has no use for.
+#: For every Numba function of this folder. error_model: division can't raise, so that no Python symbol is needed. The other
+#: options leave out work of the compiler that this code has no use for.
 jit = nb.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, no_rewrites=True)
 
 
