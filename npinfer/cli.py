@@ -189,13 +189,10 @@ def check(args: argparse.Namespace) -> None:
 
 def export(args: argparse.Namespace) -> None:
     """The network as ONNX."""
-    from npinfer.arrays_out import replacing
     from npinfer.export import onnx
 
     _not_the_input(args.out, args.file)
-    model = _load(args)
-    with replacing(args.out) as temporary:
-        onnx.export(model, temporary)
+    onnx.export(_load(args), args.out)
     print(f"{args.out}: {os.path.getsize(args.out):,} bytes")
 
 

@@ -7,7 +7,7 @@ How a new op gets an ONNX form: one function in the file of its family, beside t
         t = net.apply(Activation("sigmoid"), net.apply(Dense(op.carry_kernel, op.carry_bias), x))
         return t * h + (1.0 - t) * x
 
-where a Value (net.py) stands for an array of the ONNX graph, batch axis in front, and reads like one in NumPy.
+where a Value (values.py) stands for an array of the ONNX graph, batch axis in front, and reads like one in NumPy.
 """
 
 from __future__ import annotations

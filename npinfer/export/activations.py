@@ -13,8 +13,9 @@ from math import inf, pi, sqrt
 
 import numpy as np
 
-from npinfer.export.net import FLOAT32, FLOAT64, Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import FLOAT32, FLOAT64, Value
 from npinfer.ops import special
 from npinfer.ops.activations import SELU_ALPHA, SELU_SCALE, Activation
 from npinfer.ops.parametric import ParametricSoftplus, PReLU, SReLU
@@ -31,6 +32,13 @@ def minimum(x: Value, bound: float) -> Value:
 def expm1(x: Value) -> Value:
     """exp(x) - 1 = tanh(x/2)·(exp(x) + 1), which keeps the digits of small x."""
     return (x * 0.5).do("Tanh") * (x.exp() + 1.0)
+
+
+def log1p(x: Value) -> Value:
+    """log(u)·x/(u - 1) for u = 1 + x: the rounding of u cancels."""
+    u = x + 1.0
+    exact = u.do("Log") * x / (u - 1.0)
+    return u.equals(1.0).where(x, u.equals(inf).where(u, exact))
 
 
 def _relu_general(x: Value, slope: float, maximum: float, threshold: float) -> Value:
@@ -105,7 +113,9 @@ def sigmoid(x: Value) -> Value:
 
 
 def softplus(x: Value) -> Value:
-    return x.do("Softplus")
+    if x.dtype == FLOAT32:
+        return x.do("Softplus")
+    return relu(x) + log1p((-abs(x)).exp())  # ONNX Runtime's Softplus overflows in float64
 
 
 def _hard_sigmoid(x: Value, slope: float) -> Value:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from npinfer.export.net import Net, Value, beneath
+from npinfer.export.net import Net, beneath
 from npinfer.export.registry import exports
+from npinfer.export.values import Value
 from npinfer.ops.affine import Affine
 
 

@@ -1,5 +1,4 @@
-"""Elementwise operations and merges. ONNX has fewer functions than NumPy, and ONNX Runtime fewer in float64 than in float32;
-what is missing is written out so that the digits and the limits (0, infinity) are NumPy's."""
+"""Elementwise operations and merges of arrays."""
 
 from __future__ import annotations
 
@@ -9,10 +8,11 @@ from math import inf, log, pi
 
 import numpy as np
 
-from npinfer.export.activations import expm1, minimum
-from npinfer.export.net import BOOL, FLOAT32, INT32, INT64, Net, Operand, Value
+from npinfer.export.activations import log1p
+from npinfer.export.functions import UNARY, signbit
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
-
+from npinfer.export.values import BOOL, INT32, INT64, Operand, Value
 from npinfer.ops.arithmetic import Binary, NanToNum, Unary, Where
 from npinfer.ops.cast import Cast
 from npinfer.ops.merge import Merge
@@ -23,134 +23,13 @@ def cast(net: Net, op: Cast, x: Value) -> Value:
     return x.cast(op.dtype)
 
 
-def _plain(kind: str) -> Callable[[Value], Value]:
-    return lambda x: x.do(kind)
-
-
-def _either(kind: str, wide: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """ONNX's operator in float32, for which alone ONNX Runtime has it; another form in float64."""
-    return lambda x: x.do(kind) if x.dtype == FLOAT32 else wide(x)
-
-
-def _trunc(x: Value) -> Value:
-    return x.do("Sign") * abs(x).do("Floor") if x.dtype.kind == "f" else x
-
-
-def log1p(x: Value) -> Value:
-    """log(u)·x/(u - 1) for u = 1 + x: the rounding of u cancels."""
-    u = x + 1.0
-    exact = u.do("Log") * x / (u - 1.0)
-    return u.equals(1.0).where(x, u.equals(inf).where(u, exact))
-
-
-def _atan(x: Value) -> Value:
-    """In float64, from the float32 result a: atan(x) = a + atan((x - t)/(1 + x·t)) with t = tan(a), the rest being tiny."""
-    far = abs(x) > 1.0
-    z = far.where(x.do("Reciprocal"), x)
-    a = z.cast(FLOAT32).do("Atan").cast(x.dtype)
-    t = a.do("Sin") / a.do("Cos")
-    a = a + (z - t) / (z * t + 1.0)
-    return far.where(x.do("Sign") * (pi / 2) - a, a)
-
-
-def _asin(x: Value) -> Value:
-    return _atan(x / ((1.0 - x) * (x + 1.0)).sqrt())
-
-
-def _asinh(x: Value) -> Value:
-    a = abs(x)
-    big = a > 1e8
-    a = big.where(1.0, a)
-    near = log1p(a + a * a / ((a * a + 1.0).sqrt() + 1.0))
-    return x.do("Sign") * big.where(abs(x).do("Log") + log(2), near)
-
-
-def _acosh(x: Value) -> Value:
-    big = x > 1e8
-    t = big.where(1.0, x) - 1.0
-    return big.where(x.do("Log") + log(2), log1p(t + (t * t + t * 2.0).sqrt()))
-
-
-def _sinh(x: Value) -> Value:
-    e = expm1(minimum(abs(x), 20.0))
-    size = (abs(x) > 20.0).where((abs(x) - log(2)).exp(), (e + e / (e + 1.0)) * 0.5)
-    return x.do("Sign") * size
-
-
-def _cosh(x: Value) -> Value:
-    e = (abs(x) - log(2)).exp()
-    return e + 0.25 / e
-
-
-def _sinc(x: Value) -> Value:
-    y = x * pi
-    return x.equals(0.0).where(1.0, y.do("Sin") / y)
-
-
-def _signbit(x: Value) -> Value:
-    return (x < 0.0) | (x.do("Reciprocal") < 0.0) if x.dtype.kind == "f" else x < 0
-
-
-def _finite(x: Value) -> Value:
-    return abs(x) < inf if x.dtype.kind == "f" else x.equals(x)
-
-
-def _nonfinite(kind: str) -> Callable[[Value], Value]:
-    return lambda x: x.do(kind, dtype=BOOL) if x.dtype.kind == "f" else ~x.equals(x)
-
-
-UNARY: dict[str, Callable[[Value], Value]] = {
-    "abs": lambda x: x if x.dtype.kind in "bu" else abs(x),
-    "negative": _plain("Neg"),
-    "sign": _plain("Sign"),
-    "square": lambda x: x * x,
-    "floor": _plain("Floor"),
-    "ceil": _plain("Ceil"),
-    "trunc": _trunc,
-    "round": lambda x: x.do("Round") if x.dtype.kind == "f" else x,
-    "reciprocal": _plain("Reciprocal"),
-    "sqrt": _plain("Sqrt"),
-    "rsqrt": lambda x: x.sqrt().do("Reciprocal"),
-    "cbrt": lambda x: x.do("Sign") * abs(x).do("Pow", 1 / 3),
-    "exp": _plain("Exp"),
-    "exp2": lambda x: x.net.node("Pow", np.asarray(2, x.dtype), x),
-    "expm1": expm1,
-    "log": _plain("Log"),
-    "log1p": log1p,
-    "log2": lambda x: x.do("Log") / log(2),
-    "log10": lambda x: x.do("Log") / log(10),
-    "sin": _plain("Sin"),
-    "cos": _plain("Cos"),
-    "tan": _either("Tan", lambda x: x.do("Sin") / x.do("Cos")),
-    "arcsin": _either("Asin", _asin),
-    "arccos": _either("Acos", lambda x: pi / 2 - _asin(x)),
-    "arctan": _either("Atan", _atan),
-    "sinh": _either("Sinh", _sinh),
-    "cosh": _either("Cosh", _cosh),
-    "arcsinh": _either("Asinh", _asinh),
-    "arccosh": _either("Acosh", _acosh),
-    "arctanh": _either("Atanh", lambda x: log1p(x * 2.0 / (1.0 - x)) * 0.5),
-    "deg2rad": lambda x: x * (pi / 180),
-    "rad2deg": lambda x: x * (180 / pi),
-    "sinc": _sinc,
-    "isnan": _nonfinite("IsNaN"),
-    "isinf": _nonfinite("IsInf"),
-    "isposinf": lambda x: x.equals(inf),
-    "isneginf": lambda x: x.equals(-inf),
-    "isfinite": _finite,
-    "signbit": _signbit,
-    "logical_not": Value.__invert__,
-    "bitwise_not": lambda x: ~x if x.dtype == BOOL else x.do("BitwiseNot"),
-}
-
-
 @exports(Unary)
 def unary(net: Net, op: Unary, x: Value) -> Value:
     return UNARY[op.kind](x)
 
 
 def extreme(kind: str, a: Value, b: Operand) -> Value:
-    """Max or Min; for bool by logic, for int16, which ONNX Runtime lacks, in int32."""
+    """Max or Min; for bool by logic."""
     if a.dtype == BOOL:
         return a.do("Or" if kind == "Max" else "And", b)
     return a.do(kind, b)
@@ -206,11 +85,11 @@ def _arctan2(y: Value, x: Value) -> Value:
     both = (abs(y).equals(inf)) & (abs(x).equals(inf))
     y, x = both.where(y.do("Sign"), y), both.where(x.do("Sign"), x)
     angle = UNARY["arctan"](x.equals(0.0).where(1.0, y / x))
-    upper = 1.0 - _signbit(y).cast(x.dtype) * 2.0
+    upper = 1.0 - signbit(y).cast(x.dtype) * 2.0
     angle = x.equals(0.0).where(y.do("Sign") * (pi / 2), angle)
     left = (x < 0.0).where(angle + upper * pi, angle)
     flat = y.equals(0.0)
-    return flat.where(_signbit(x).where(upper * pi, y), left)
+    return flat.where(signbit(x).where(upper * pi, y), left)
 
 
 def _hypot(a: Value, b: Value) -> Value:
@@ -279,8 +158,6 @@ BINARY: dict[str, Callable[[Value, Value], Value]] = {
 WIDENED = ("power",), ("int8", "int16", "uint8", "uint16", "uint32")
 
 
-
-
 @exports(Binary)
 def binary(net: Net, op: Binary, x: Value, *other: Value) -> Value:
     y = other[0] if op.constant is None else net.fixed(op.constant)
@@ -307,7 +184,14 @@ def nan_to_num(net: Net, op: NanToNum, x: Value) -> Value:
     return x.do("IsNaN", dtype=BOOL).where(op.nan, y)
 
 
-MERGES = {"add": "add", "average": "add", "subtract": "subtract", "multiply": "multiply", "maximum": "maximum", "minimum": "minimum"}
+MERGES = {
+    "add": "add",
+    "average": "add",
+    "subtract": "subtract",
+    "multiply": "multiply",
+    "maximum": "maximum",
+    "minimum": "minimum",
+}
 
 
 @exports(Merge)
@@ -321,5 +205,5 @@ def merge(net: Net, op: Merge, *xs: Value) -> Value:
 
 
 def _merged(kind: str, xs: list[Value]) -> Value:
-    y = fold(BINARY[MERGES[kind]], xs)
+    y = fold(BINARY[MERGES.get(kind, kind)], xs)
     return y / float(len(xs)) if kind == "average" else y

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npinfer.export.net import Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import Value
 from npinfer.ops.attention import PENALTY, Attention
 from npinfer.ops.attention_heads import HeadAttention
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from npinfer.export.joining import padded
-from npinfer.export.net import FLOAT64, INT64, LAST, Net, Value, channels_first, channels_last, ints
+from npinfer.export.net import Net, channels_first, channels_last
 from npinfer.export.registry import exports
+from npinfer.export.values import FLOAT64, INT64, LAST, Value, ints
 from npinfer.graph import Array
 from npinfer.ops.conv import Conv
 from npinfer.ops.conv_transpose import ConvTranspose

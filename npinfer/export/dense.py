@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from npinfer.export.activations import sigmoid
-from npinfer.export.net import Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import Value
 from npinfer.ops.dense import Dense
 from npinfer.ops.legacy import Highway, Maxout
 

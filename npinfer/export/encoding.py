@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npinfer.export.net import INT32, INT64, Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import INT32, INT64, Value
 from npinfer.ops.encoding import Count, Digitize, Lookup
 
 

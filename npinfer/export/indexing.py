@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npinfer.export.net import BEFORE_FIRST, INT64, LAST, Net, Value, ints
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import BEFORE_FIRST, INT64, LAST, Value, ints
 from npinfer.ops.embedding import Embedding
 from npinfer.ops.indexing import GetItem, OneHot, Take, TakeAlongAxis, TakeRows
 

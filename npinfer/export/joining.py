@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npinfer.export.net import BEFORE_FIRST, INT32, INT64, LAST, Net, Value, ints
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import BEFORE_FIRST, INT32, INT64, LAST, Value, ints
 from npinfer.ops.joining import Concatenate, Constant, FullLike, Pad, Repeat, Roll, Tile
 
 

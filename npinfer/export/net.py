@@ -1,8 +1,7 @@
 """An ONNX graph under construction, as plain data: no `onnx` is needed before the graph is written (onnx.py).
 
-Values know their dtype, and their per-sample shape where the graph says it. Conversions between channels-last and
-channels-first vanish where they meet: `Net.transpose` looks through the transposition that made its input, equal nodes are
-made once, and nodes that nothing reads are dropped in the end.
+Conversions between channels-last and channels-first vanish where they meet: `Net.transpose` looks through the transposition
+that made its input, equal nodes are made once, and nodes that nothing reads are dropped in the end.
 """
 
 from __future__ import annotations
@@ -10,155 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from npinfer.errors import UnsupportedError
-from npinfer.graph import Array, Op, Shape, Spec
-
-BOOL, INT32, INT64 = np.dtype(bool), np.dtype("int32"), np.dtype("int64")
-FLOAT32, FLOAT64 = np.dtype("float32"), np.dtype("float64")
-#: ends of slices that ONNX cuts to the axis: its last entry, and before its first (for negative steps)
-LAST, BEFORE_FIRST = 2**31 - 1, -(2**31 - 1)
-
-
-class NodeRecord(NamedTuple):
-    """A node: kind, names of what it reads ("" for what is left out) and makes, attributes (arrays and bodies included)."""
-
-    kind: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: dict[str, Any]
-    name: str
-
-
-class Body(NamedTuple):
-    """The inner graph of a Scan. It may read values of the graph around it."""
-
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-    nodes: list[NodeRecord]
-
-
-#: what can stand where a node reads something: numbers take the dtype of the Value beside them
-Operand = Any
-
-
-class Value:
-    """An array of the ONNX graph. shape: per sample, None where the translator doesn't know it. origin: what it is a
-    transposition of, and the order of axes (batch axis counted), or None. flipped: what it is a reversal of, and the axis."""
-
-    __array_ufunc__ = None  # array + Value is Value.__radd__'s business
-
-    def __init__(self, net: Net, name: str, dtype: np.dtype[Any], shape: Shape | None = None) -> None:
-        self.net, self.name, self.dtype, self.shape = net, name, dtype, shape
-        self.origin: tuple[Value, tuple[int, ...]] | None = None
-        self.flipped: tuple[Value, int] | None = None
-
-    def described(self, spec: Spec) -> Value:
-        """The same array with a shape, cast where the translator's dtype isn't the graph's."""
-        same = self if self.dtype == spec.dtype else self.cast(spec.dtype)
-        made = Value(self.net, same.name, spec.dtype, spec.shape)
-        made.origin, made.flipped = same.origin, same.flipped
-        return made
-
-    @property
-    def rank(self) -> int:
-        """The number of axes, the batch's counted."""
-        assert self.shape is not None
-        return len(self.shape) + 1
-
-    def do(self, kind: str, *others: Operand, dtype: np.dtype[Any] | None = None, **attributes: Any) -> Value:
-        """Node `kind` with this value as its first input."""
-        return self.net.node(kind, self, *others, dtype=dtype, **attributes)
-
-    def cast(self, dtype: np.dtype[Any]) -> Value:
-        return self if dtype == self.dtype else self.do("Cast", dtype=dtype, to=dtype)
-
-    def __add__(self, other: Operand) -> Value:
-        return self.do("Add", other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return self.net.node("Add", other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self.do("Sub", other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return self.net.node("Sub", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self.do("Mul", other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return self.net.node("Mul", other, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self.do("Div", other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return self.net.node("Div", other, self)
-
-    def __neg__(self) -> Value:
-        return self.do("Neg")
-
-    def __abs__(self) -> Value:
-        return self.do("Abs")
-
-    def __lt__(self, other: Operand) -> Value:
-        return self.do("Less", other, dtype=BOOL)
-
-    def __le__(self, other: Operand) -> Value:
-        return self.do("LessOrEqual", other, dtype=BOOL)
-
-    def __gt__(self, other: Operand) -> Value:
-        return self.do("Greater", other, dtype=BOOL)
-
-    def __ge__(self, other: Operand) -> Value:
-        return self.do("GreaterOrEqual", other, dtype=BOOL)
-
-    def equals(self, other: Operand) -> Value:
-        return self.do("Equal", other, dtype=BOOL)
-
-    def __and__(self, other: Operand) -> Value:
-        return self.do("And", other)
-
-    def __or__(self, other: Operand) -> Value:
-        return self.do("Or", other)
-
-    def __invert__(self) -> Value:
-        return self.do("Not")
-
-    def where(self, x: Operand, y: Operand) -> Value:
-        """x where this condition holds, else y; one of them is a Value or array."""
-        return self.net.where(self, x, y)
-
-    def exp(self) -> Value:
-        return self.do("Exp")
-
-    def sqrt(self) -> Value:
-        return self.do("Sqrt")
-
-    def clip(self, low: float, high: float) -> Value:
-        return self.do("Clip", low, high)
-
-    def reduce(self, kind: str, axes: Sequence[int], keepdims: bool = True) -> Value:
-        """ReduceSum, ReduceMax … over axes (batch counted)."""
-        return self.do(kind, ints(axes), keepdims=int(keepdims))
-
-    def unsqueeze(self, *axes: int) -> Value:
-        return self.do("Unsqueeze", ints(axes))
-
-    def squeeze(self, *axes: int) -> Value:
-        return self.do("Squeeze", ints(axes))
-
-    def slice(self, axis: int, start: int, end: int, step: int = 1) -> Value:
-        return self.do("Slice", ints([start]), ints([end]), ints([axis]), ints([step]))
-
-
-def ints(numbers: Sequence[int]) -> Array:
-    return np.asarray(numbers, INT64)
+from npinfer.export.values import BEFORE_FIRST, BOOL, INT32, INT64, LAST, Body, NodeRecord, Operand, Value, ints
+from npinfer.graph import Array, Op, Shape
 
 
 class Net:
@@ -196,7 +53,7 @@ class Net:
     def constant(self, array: Array, hint: str = "constant") -> str:
         """The name of a stored array; equal arrays are stored once."""
         array = np.ascontiguousarray(array) if array.ndim else array
-        key = (array.dtype.str, array.shape, hashlib.blake2b(array.tobytes() if array.nbytes < 64 else array.data).digest())
+        key = (array.dtype.str, array.shape, hashlib.blake2b(array.tobytes() if array.nbytes < 4096 else array.data).digest())
         if key not in self._constants:
             name = self._constants[key] = self.unique(f"{self.layer or 'network'}/{hint}")
             self.weights[name] = array
@@ -218,7 +75,12 @@ class Net:
         names = [self._name(i, like) for i in inputs]
         while names and not names[-1]:
             names.pop()
-        key = (kind, tuple(names), count, *((k, v if isinstance(v, (int, float, str)) else repr(v)) for k, v in attributes.items()))
+        key = (
+            kind,
+            tuple(names),
+            count,
+            *((k, v if isinstance(v, (int, float, str)) else repr(v)) for k, v in attributes.items()),
+        )
         unshared = any(isinstance(v, Body) for v in attributes.values())
         if key in self._made and not unshared:
             return self._made[key]
@@ -340,6 +202,10 @@ def beneath(x: Value, *numbers: Array | None) -> tuple[Value, list[Array | None]
         return x, list(numbers), lambda y: y
     source, order = x.origin
     back = np.argsort(order)
-    turned = [None if n is None or n.size == 1 else n.reshape((1,) * (len(order) - n.ndim) + n.shape).transpose(back) for n in numbers]
-    turned = [n if t is None or n is None else t for n, t in zip(numbers, turned)]
-    return source, turned, lambda y: x.net.transpose(y, order)
+
+    def turned(n: Array | None) -> Array | None:
+        if n is None or n.size == 1:
+            return n
+        return n.reshape((1,) * (len(order) - n.ndim) + n.shape).transpose(back)
+
+    return source, [turned(n) for n in numbers], lambda y: x.net.transpose(y, order)

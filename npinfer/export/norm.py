@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from npinfer.export.net import Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import Value
 from npinfer.graph import Array
 from npinfer.ops.norm import GroupNorm, LayerNorm, RMSNorm, UnitNorm
 

@@ -18,6 +18,7 @@ more go to a second file, PATH.data.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Sequence
@@ -28,13 +29,16 @@ import numpy as np
 
 import npinfer
 from npinfer.errors import EngineError, UnsupportedError
-from npinfer.export.net import Body, Net, NodeRecord, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import apply, load_families, walk
+from npinfer.export.values import Body, NodeRecord, Value
 from npinfer.graph import Array, Graph, Spec
 
 OPSET, IR_VERSION = 18, 8
 #: protobuf messages hold less than 2 GiB; some room for all that isn't weights
 LARGEST = 2**31 - 2**24
+#: arrays below so many bytes stay in the model beside a second file: shapes and axes, which checkers want to see
+SMALL = 1024
 
 
 class Exportable(Protocol):
@@ -204,16 +208,17 @@ def _attribute(onnx: Any, value: Any) -> Any:
 
 
 def _weights(onnx: Any, weights: dict[str, Array], data: Path | None) -> list[Any]:
-    if data is None:
-        return [onnx.numpy_helper.from_array(a, name) for name, a in weights.items()]
     tensors = []
-    with open(data, "wb") as file:
+    with contextlib.ExitStack() as stack:
+        file = None if data is None else stack.enter_context(open(data, "wb"))
         for name, array in weights.items():
-            start = file.tell()
-            file.write(np.ascontiguousarray(array).data)
+            if file is None or data is None or array.nbytes < SMALL:
+                tensors.append(onnx.numpy_helper.from_array(array, name))
+                continue
             kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
             tensor = onnx.TensorProto(name=name, data_type=kind, dims=array.shape, data_location=onnx.TensorProto.EXTERNAL)
-            for key, value in (("location", data.name), ("offset", start), ("length", array.nbytes)):
+            for key, value in (("location", data.name), ("offset", file.tell()), ("length", array.nbytes)):
                 tensor.external_data.add(key=key, value=str(value))
+            file.write(np.ascontiguousarray(array).data)
             tensors.append(tensor)
     return tensors

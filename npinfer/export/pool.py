@@ -7,8 +7,9 @@ from functools import reduce as fold
 import numpy as np
 
 from npinfer.export.conv import pad_for, pads, spatial, taps
-from npinfer.export.net import FLOAT32, Net, Value, channels_first, channels_last, ints
+from npinfer.export.net import Net, channels_first, channels_last
 from npinfer.export.registry import exports
+from npinfer.export.values import FLOAT32, Value, ints
 from npinfer.ops.pool import AdaptivePool, GlobalPool, Pool
 
 

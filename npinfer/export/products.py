@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from npinfer.export.net import Net, Operand, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import Operand, Value
 from npinfer.ops.einsum import EinsumDense, letters
 from npinfer.ops.products import BatchDot, Einsum, Matmul
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npinfer.export.net import INT32, INT64, Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import INT32, INT64, Value
 from npinfer.ops.quantized import Float8Round, Int8Dense
 
 #: from these sizes on, float8 e4m3fn steps by the next power of two
@@ -15,7 +16,7 @@ BINADES = 2.0 ** np.arange(-5, 9)
 @exports(Int8Dense)
 def int8_dense(net: Net, op: Int8Dense, x: Value) -> Value:
     low, high = op.limits
-    scale = np.asarray(high, x.dtype) / (abs(x).reduce("ReduceMax", [-1]) + op.epsilon)
+    scale: Value = high / (abs(x).reduce("ReduceMax", [-1]) + op.epsilon)
     whole = (x * scale).do("Round").clip(low, high)
     y = whole.cast(op.kernel.dtype).do("MatMul", net.fixed(op.kernel, "kernel")).cast(x.dtype)
     y = y / (scale * net.fixed(op.kernel_scale, "kernel_scale"))

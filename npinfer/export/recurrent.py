@@ -11,24 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.export.net import FLOAT32, INT64, Body, Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import FLOAT32, INT64, Body, Value
 from npinfer.graph import Array, Op, Spec
 from npinfer.ops.activations import Activation
 from npinfer.ops.convlstm import ConvLSTMCell
 from npinfer.ops.recurrent import Cell, GatedCell, GRUCell, LSTMCell, MaskedStep, MatrixCell, Recurrent, SimpleRNNCell
 
-#: kind → (ONNX's name, alpha, beta) of activations inside ONNX's recurrent operators; alpha None: the op's own parameter
-INSIDE: dict[str, tuple[str, float | None, float]] = {
-    "tanh": ("Tanh", 0.0, 0.0),
-    "sigmoid": ("Sigmoid", 0.0, 0.0),
-    "relu": ("Relu", 0.0, 0.0),
-    "hard_sigmoid": ("HardSigmoid", 1 / 6, 0.5),
-    "hard_sigmoid_k2": ("HardSigmoid", 0.2, 0.5),
-    "elu": ("Elu", None, 0.0),
-    "leaky_relu": ("LeakyRelu", None, 0.0),
-    "softsign": ("Softsign", 0.0, 0.0),
-    "softplus": ("Softplus", 0.0, 0.0),
+#: where an alpha is the op's own parameter
+OWN = (-1.0,)
+#: kind → (ONNX's name, alphas, betas) of activations inside ONNX's recurrent operators, which list them for those alone that
+#: take any
+INSIDE: dict[str, tuple[str, tuple[float, ...], tuple[float, ...]]] = {
+    "tanh": ("Tanh", (), ()),
+    "sigmoid": ("Sigmoid", (), ()),
+    "relu": ("Relu", (), ()),
+    "hard_sigmoid": ("HardSigmoid", (1 / 6,), (0.5,)),
+    "hard_sigmoid_k2": ("HardSigmoid", (0.2,), (0.5,)),
+    "elu": ("Elu", OWN, ()),
+    "leaky_relu": ("LeakyRelu", OWN, ()),
+    "softsign": ("Softsign", (), ()),
+    "softplus": ("Softplus", (), ()),
 }
 #: the gates' order in ONNX as places in Keras's: LSTM i, o, f, c of i, f, c, o; GRU and RNN are alike
 GATES: dict[type[Cell], tuple[int, ...]] = {LSTMCell: (0, 3, 1, 2), GRUCell: (0, 1, 2), SimpleRNNCell: (0,)}
@@ -55,19 +59,17 @@ def _operator(cell: Cell) -> dict[str, Any] | None:
         used = [cell.recurrent_activation, cell.activation]
     names, alphas, betas = list[str](), list[float](), list[float]()
     for a in used:
-        if a is None:
-            name, alpha, beta = "Affine", 1.0, 0.0
-        elif isinstance(a, Activation) and a.kind in INSIDE:
-            name, given, beta = INSIDE[a.kind]
-            alpha = a.parameters[0] if given is None else given
-        else:
+        if a is not None and not (isinstance(a, Activation) and a.kind in INSIDE):
             return None
+        name, alpha, beta = ("Affine", (1.0,), (0.0,)) if a is None else INSIDE[a.kind]
         names.append(name)
-        alphas.append(alpha)
-        betas.append(beta)
+        alphas.extend(a.parameters if a is not None and alpha == OWN else alpha)
+        betas.extend(beta)
     attributes: dict[str, Any] = {"activations": names}
-    if any(alphas) or any(betas):
-        attributes.update(activation_alpha=alphas, activation_beta=betas)
+    if alphas:
+        attributes["activation_alpha"] = alphas
+    if betas:
+        attributes["activation_beta"] = betas
     if isinstance(cell, GRUCell):
         attributes["linear_before_reset"] = int(cell.reset_after)
     return attributes

@@ -7,9 +7,10 @@ from math import inf
 
 import numpy as np
 
-from npinfer.export.net import BOOL, INT32, INT64, Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
 from npinfer.export.softmax import ranked
+from npinfer.export.values import BOOL, INT32, INT64, Value
 from npinfer.ops.reductions import Along, Reduce, TopK, Triangle
 
 Axes = Sequence[int]

@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from npinfer.errors import UnsupportedError
-from npinfer.export.net import Net, Value
+from npinfer.export.net import Net
+from npinfer.export.values import Value
 from npinfer.graph import Graph, Op
 from npinfer.ops.functions import FunctionActivation, PythonFunction
 from npinfer.ops.parametric import Parametric

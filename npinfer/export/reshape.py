@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npinfer.export.net import INT32, LAST, Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import INT32, LAST, Value
 from npinfer.graph import Spec
 from npinfer.ops.causal import Window
 from npinfer.ops.masking import Differs, StepsKept, ZeroUnless

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from npinfer.export.net import FLOAT32, INT64, Net, Value, channels_first, channels_last, ints
+from npinfer.export.net import Net, channels_first, channels_last
 from npinfer.export.registry import exports
+from npinfer.export.values import FLOAT32, INT64, Value, ints
 from npinfer.ops.resize import Resize, places, weights
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from npinfer.export.activations import relu, sigmoid
-from npinfer.export.net import INT64, Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports
+from npinfer.export.values import INT64, Value
 from npinfer.ops.softmax import Glu, LogSoftmax, Softmax, Sparsemax
 
 
@@ -30,9 +31,7 @@ def ranked(x: Value, axis: int, largest: bool, count: int | None = None) -> tupl
     """(values, int64 places) along an axis (negative or batch counted) in rank order; the first of equals first."""
     net = x.net
     n: int | Value = net.size(x, axis % x.rank) if count is None else count
-    values, places = net.nodes_of(
-        "TopK", (x, net.vector([n])), 2, None, {"axis": axis, "largest": int(largest), "sorted": 1}
-    )
+    values, places = net.nodes_of("TopK", (x, net.vector([n])), 2, None, {"axis": axis, "largest": int(largest), "sorted": 1})
     return values, Value(net, places.name, INT64)
 
 

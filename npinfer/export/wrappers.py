@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from npinfer.export.net import Net, Value
+from npinfer.export.net import Net
 from npinfer.export.registry import exports, walk
+from npinfer.export.values import Value
 from npinfer.ops.wrappers import TimeDistributed
 
 
