@@ -61,13 +61,13 @@ def _onnx(context: Context, peer: str) -> bytes:
         with open(given, "rb") as f:
             return f.read()
     try:
-        from npinfer.export import onnx
+        from npinfer.export.onnx import export
     except ImportError:
         raise Absent(f"needs --model {peer}=FILE.onnx") from None
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "net.onnx")
         try:
-            onnx.export(context.model, path)
+            export(context.model, path)
         except NpinferError as e:
             raise Absent(f"no ONNX could be made ({e}); pass --model {peer}=FILE.onnx") from None
         with open(path, "rb") as f:
