@@ -32,10 +32,9 @@ library's tanh takes longer than sixteen of these.
 straight to the machine code, which reads the array's address and shape from the array object and checks them (`call.py`).
 
 Where things are
-================
-lanes, vector, activations, maps, panels, loops, frame, entry: compiled code, in the order in which they build on each other ·
-opcodes, record, program, pack, stretches, context: from a graph to the table, and running it · executor, threads: the engine ·
-abi, call, step, step_type, jit: callables · build, objects, cache: machine code on disk.
+================ lanes, vector, activations, maps, panels, loops, frame, entry: compiled code, in the order in which they build
+on each other · opcodes, record, places, program, pack, stretches, context: from a graph to the table, and running it ·
+executor, threads: the engine · abi, call, step, step_type, jit: callables · build, objects, cache: machine code on disk.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ import numpy as np
 
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import INDEX_DTYPES, LINE, PANEL, REDUCTIONS
-from npinfer.executors.native.program import F32, NotNative, Place, Program, floats, packs, up
+from npinfer.executors.native.places import F32, Place, up
+from npinfer.executors.native.program import NotNative, Program, floats, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Op
 from npinfer.ops.activations import Activation

@@ -31,10 +31,10 @@ from npinfer.executors.native.opcodes import (
     A,
     B,
 )
+from npinfer.executors.native.places import F32, Place, assign, buffer, up
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Graph, Node, Op, Spec
 
-F32 = np.dtype(np.float32)
 TILE_ROWS = 24  # samples that go through the layers together: four register blocks of six
 TILE_MOST = 96  # … of small networks
 TILE_BYTES = 1 << 15  # their intermediate results then stay in the first-level cache
@@ -43,21 +43,6 @@ TILE_LIMIT = 1 << 18  # those of big ones in the second
 
 class NotNative(Exception):
     """An op, or what it is used on, has no compiled form."""
-
-
-class Place:
-    """Where a value's samples lie, C-contiguous each. stride: bytes from one sample to the next."""
-
-    __slots__ = ("dtype", "first", "last", "offset", "region", "stride")
-
-    def __init__(self, region: int, offset: int, stride: int, dtype: np.dtype[Any] = F32) -> None:
-        self.region, self.offset, self.stride, self.dtype = region, offset, stride, dtype
-        self.first, self.last = -1, -1  # rows that use it, for buffers in scratch
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing beyond a sample may be written: it is the caller's memory."""
-        return self.region != SCRATCH
 
 
 Rule = Callable[..., None]
@@ -74,10 +59,6 @@ def packs(*ops: type[Op]) -> Callable[[R], R]:
         return rule
 
     return register
-
-
-def up(n: int, unit: int = LINE) -> int:
-    return -(-n // unit) * unit
 
 
 def floats(spec: Spec) -> int:
@@ -124,9 +105,7 @@ class Program:
 
     def buffer(self, n: int) -> Place:
         """A buffer in scratch for n floats a sample."""
-        stride = up(4 * n)
-        # rows a multiple of 1024 bytes apart would compete for a few lines of the first-level cache
-        return Place(SCRATCH, 0, stride if stride % 1024 else stride + LINE)
+        return buffer(n)
 
     def weights(self, *arrays: Array) -> int:
         """Put arrays into the arena one behind the other, 64-byte aligned at the first; returns the offset."""
@@ -248,7 +227,7 @@ class Program:
         rule(self, node.op, node.inputs, tuple(ys))
 
     def _finish(self, n_in: int, n_out: int) -> None:
-        row_bytes = self._plan()
+        row_bytes = assign(p for uses in self._uses for _, p in uses if p.region == SCRATCH)
         table = np.zeros((len(self._rows), ROW), np.int64)
         for line, words, uses in zip(table, self._rows, self._uses):
             for word, value in words.items():
@@ -266,23 +245,6 @@ class Program:
         fits = max(1, row_bytes)
         self.tile = max(TILE_ROWS, min(TILE_MOST, TILE_BYTES // fits)) if fits * TILE_ROWS <= TILE_LIMIT else TILE_LIMIT // fits
         self.tile = max(1, self.tile // 6 * 6 or self.tile)
-
-    def _plan(self) -> int:
-        """Give buffers that live at the same time different offsets; returns the bytes a sample needs in all."""
-        buffers = {id(p): p for uses in self._uses for _, p in uses if p.region == SCRATCH}
-        placed: list[Place] = []
-        total = 0
-        for place in sorted(buffers.values(), key=lambda p: (-p.stride, p.first)):
-            alive = sorted((p for p in placed if p.first <= place.last and place.first <= p.last), key=lambda p: p.offset)
-            at = 0
-            for other in alive:
-                if at + place.stride <= other.offset:
-                    break
-                at = max(at, other.offset + other.stride)
-            place.offset = at
-            placed.append(place)
-            total = max(total, at + place.stride)
-        return total
 
     def memory(self) -> Array:
         """The program record, its rows and its arena as bytes for one 64-byte aligned block; addresses in it count from its
