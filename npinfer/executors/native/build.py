@@ -88,7 +88,7 @@ def c_functions(functions: dict[str, Any]) -> Any:
     from numba.core.compiler_lock import global_compiler_lock
 
     word = ir.IntType(64)
-    with global_compiler_lock, _unoptimized():
+    with global_compiler_lock, _front_end_only():
         library: Any = None
         for name, jitted in functions.items():
             parameters = (types.intp,) * EXPORTS[name]
@@ -112,17 +112,31 @@ def c_functions(functions: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def _unoptimized() -> Iterator[None]:
-    """Numba optimises each function again together with all that it calls; here the whole is optimised once, at the end. Only
-    under the compiler lock, so that nobody else's code is compiled meanwhile."""
-    from numba.core import config
+def _front_end_only() -> Iterator[None]:
+    """Numba without its second half: no optimisation and no machine code of single functions, which it would make again for each
+    caller; the whole is optimised and translated once, at the end. That is a third of the time. Only under the compiler lock, so
+    that nobody else's code is compiled meanwhile. The single functions can't be called from Python afterwards: that raises
+    MemoryError (they have no other callers than each other).
+    """
+    import ctypes
 
-    level = config.OPT
+    from numba import _dynfunc
+    from numba.core import config
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.cpu import CPUContext
+
+    refuse = ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value
+
+    def executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
+        return _dynfunc.make_function(fndesc.lookup_module(), fndesc.qualname.split(".")[-1], "", refuse, env, (library,))
+
+    level, finalize, real = config.OPT, JITCodeLibrary._finalize_specific, CPUContext.get_executable
     config.OPT = type(level)(0)
+    JITCodeLibrary._finalize_specific, CPUContext.get_executable = lambda self: None, executable
     try:
         yield
     finally:
-        config.OPT = level
+        config.OPT, JITCodeLibrary._finalize_specific, CPUContext.get_executable = level, finalize, real
 
 
 def load_object(code: bytes) -> Code:
