@@ -23,7 +23,7 @@ from npinfer.ops.einsum import EinsumDense
 from npinfer.ops.embedding import Embedding
 from npinfer.ops.encoding import Count, Digitize, Lookup
 from npinfer.ops.indexing import GetItem, OneHot, Take, TakeAlongAxis, TakeRows
-from npinfer.ops.joining import Concatenate, Constant, FullLike, Pad, Repeat, Roll, Tile
+from npinfer.ops.joining import Concatenate, FullLike, Pad, Repeat, Roll, Tile
 from npinfer.ops.legacy import Highway, Maxout
 from npinfer.ops.masking import Differs, StepsKept, ZeroUnless
 from npinfer.ops.merge import Merge
@@ -188,7 +188,6 @@ def shape_cases() -> Iterator[OpCase]:
     yield OpCase("repeat", Repeat(3, 0), ((4, 3),), ((0, 0), (0, 1)))
     yield OpCase("roll", Roll((1, -5), (0, 1)), ((4, 3),), ((0, 0), (0, 1)))
     yield OpCase("concatenate", Concatenate(0), ((4, 3), (2, 3)), ((0, 0),))
-    yield OpCase("constant", Constant(w(2, 3)), ((4,),))
     yield OpCase("full", FullLike(7.0, np.dtype("float32")), ((4, 3),), ((0, 0),))
     yield OpCase("full of bool", FullLike(1.0, np.dtype(bool)), ((4,),))
     yield OpCase("pad", Pad(((1, 2), (0, 1)), "constant", 0.5), ((4, 3),), ((0, 0),))

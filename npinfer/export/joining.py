@@ -7,7 +7,7 @@ import numpy as np
 from npinfer.export.net import Net
 from npinfer.export.registry import exports
 from npinfer.export.values import BEFORE_FIRST, INT32, INT64, LAST, Value, ints
-from npinfer.ops.joining import Concatenate, Constant, FullLike, Pad, Repeat, Roll, Tile
+from npinfer.ops.joining import Concatenate, FullLike, Pad, Repeat, Roll, Tile
 
 
 @exports(Tile)
@@ -62,11 +62,6 @@ def concatenate(net: Net, op: Concatenate, *xs: Value) -> Value:
         joined = net.node("Concat", *(o[0] for o in origins if o is not None), axis=order[op.axis + 1])
         return net.transpose(joined, order)
     return net.node("Concat", *xs, axis=op.axis + 1)
-
-
-@exports(Constant)
-def constant(net: Net, op: Constant, like: Value) -> Value:
-    return net.fixed(op.value[None]).do("Expand", net.vector([net.size(like, 0), *op.value.shape]))
 
 
 @exports(FullLike)
