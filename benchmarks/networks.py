@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,7 +66,7 @@ def pool(name: str, below: str, kind: str) -> Step:
 def mlp(name: str, sizes: Sequence[int], activation: str = "relu", last: str = "linear", **options: Any) -> Network:
     """Dense layers of these sizes."""
     steps, below = [source("x", sizes[0])], "x"
-    for k, (a, b) in enumerate(zip(sizes, sizes[1:])):
+    for k, (a, b) in enumerate(pairwise(sizes)):
         steps.append(dense(f"dense_{k}", below, a, b, last if k == len(sizes) - 2 else activation))
         below = steps[-1].name
     what = f"{'-'.join(map(str, sizes))} {activation}"
@@ -108,7 +109,13 @@ def image4() -> Network:
 def recurrent(name: str, kind: str, units: int, gates: int) -> Network:
     bias = (2, gates * units) if kind == "GRU" else (gates * units,)
     shapes = {"kernel": (1, gates * units), "recurrent_kernel": (units, gates * units), "bias": bias}
-    config = {"units": units, "activation": "tanh", "recurrent_activation": "sigmoid", "use_bias": True, "return_sequences": True}
+    config = {
+        "units": units,
+        "activation": "tanh",
+        "recurrent_activation": "sigmoid",
+        "use_bias": True,
+        "return_sequences": True,
+    }
     config |= {"reset_after": True} if kind == "GRU" else {}
     steps = (source("x", None, 1), Step("rnn", kind, config, ("x",), shapes), dense("dense_0", "rnn", units, 1))
     return Network(name, f"{kind} of {units}, one step", steps, ("dense_0",), stream=True, quick=True, shown=True)
@@ -181,9 +188,7 @@ def _weight_name(step: Step, variable: str) -> str:
 
 
 def _layer(step: Step) -> dict[str, Any]:
-    args: list[Any] = [
-        {"class_name": "__keras_tensor__", "config": {"keras_history": [name, 0, 0]}} for name in step.inputs
-    ]
+    args: list[Any] = [{"class_name": "__keras_tensor__", "config": {"keras_history": [name, 0, 0]}} for name in step.inputs]
     nodes = [{"args": [args] if len(args) > 1 else args, "kwargs": {}}] if args else []
     config: Mapping[str, Any] = {"name": step.name, "dtype": "float32", **step.config}
     head = {"module": "keras.layers", "class_name": step.kind, "config": config, "registered_name": None}

@@ -100,7 +100,9 @@ class _Writer:
             value = self._op(kind, inputs, step.name, [1, *size, shape[3]], "Pool2DOptions", **window)
         elif step.kind == "Concatenate":
             last = sum(self.shapes[i][-1] for i in inputs)
-            value = self._op("CONCATENATION", inputs, step.name, [*shape[:-1], last], "ConcatenationOptions", axis=len(shape) - 1)
+            value = self._op(
+                "CONCATENATION", inputs, step.name, [*shape[:-1], last], "ConcatenationOptions", axis=len(shape) - 1
+            )
         elif step.kind == "Flatten":
             count = int(np.prod(shape[1:]))
             to = self._tensor(f"{step.name}/shape", [2], np.array([-1, count], np.int32))

@@ -2,12 +2,12 @@
 
     python tools/make_golden.py OUT [--keras keras] [--env NAME] [--case WORD …] [--list]
 
-Runs where Keras is (1.2 to 3.x; Python 3.6 or newer; needs no npinfer). Adds to OUT/manifest.csv and writes, for each network of
-golden_models.py that this Keras can build, OUT/ENV/tTIER-MODEL.SUFFIX:
-.h5 full model · .compiled.h5, .opt.h5 with training state · .wonly.h5 weights alone in the old layout · .weights.h5 in Keras 3's ·
-.keras zip · .json the architecture · .npz inputs and outputs: `meta` (JSON) and, for each batch B of meta["batches"], B_in0 …,
-B_out0 … (this Keras's) and B_ref0 … (the same network and weights in float64). Batches: b1, b5 (rows), bx (extreme rows: zeros,
-subnormals, 1e4, 1e20, -0.0 …), s0, s1 (two successive calls of a stateful network).
+Runs where Keras is (1.2 to 3.x; Python 3.6 or newer; needs no npinfer). Adds to OUT/manifest.csv and writes, for each network
+of golden_models.py that this Keras can build, OUT/ENV/tTIER-MODEL.SUFFIX:
+.h5 full model · .opt.h5 with the state of an optimizer · .wonly.h5 weights alone in the old layout · .weights.h5 in Keras 3's ·
+.keras zip · .json the architecture · .npz inputs and outputs: `meta` (JSON) and, for each batch B of meta["batches"],
+B_in0 …, B_out0 … (this Keras's) and B_ref0 … (the same network and weights in float64). Batches: b1, b5 (rows), bx (extreme
+rows: zeros, subnormals, 1e4, 1e20, -0.0 …), s0, s1 (two successive calls of a stateful network).
 
 Weights are seeded by case and position: variances 0.25 to 2.5, gamma partly negative, biases not zero. A network or a form that
 this Keras lacks is left out and named at the end.
@@ -24,10 +24,11 @@ import zlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-warnings.simplefilter("ignore")
 
 import numpy as np
 from golden_models import MODELS
+
+warnings.simplefilter("ignore")
 
 COLUMNS = (
     *("env", "keras_version", "backend", "tier", "model", "files", "expect"),
@@ -75,7 +76,7 @@ class Kit:
         if self.major == 1 and name in ("Conv1D", "MaxPooling1D", "AveragePooling1D"):
             name = {"Conv1D": "Convolution1D"}.get(name, name)
         if not hasattr(layers, name):
-            raise AttributeError("no layer {} in Keras {}".format(name, self.version))
+            raise AttributeError(f"no layer {name} in Keras {self.version}")
         kind = getattr(layers, name)
         if self.major > 1:
             return kind
@@ -94,7 +95,7 @@ class Kit:
         if dtype:
             options["dtype"] = dtype
         if batch:
-            return self.keras.layers.Input(batch_shape=(batch,) + tuple(shape), **options)
+            return self.keras.layers.Input(batch_shape=(batch, *shape), **options)
         return self.keras.layers.Input(shape=tuple(shape), **options)
 
     def model(self, inputs, outputs, **options):
@@ -114,7 +115,9 @@ class Kit:
     def _first(self, shape, dtype=None):
         if self.major == 3:
             return self.keras.layers.Input(shape=tuple(shape), dtype=dtype)
-        return self.keras.layers.InputLayer(input_shape=tuple(shape), **({"input_dtype" if self.major == 1 else "dtype": dtype} if dtype else {}))
+        return self.keras.layers.InputLayer(
+            input_shape=tuple(shape), **({"input_dtype" if self.major == 1 else "dtype": dtype} if dtype else {})
+        )
 
     def chain(self, shape, layers, form, **options):
         """Layers in a row, as a model of one of three forms."""
@@ -126,14 +129,16 @@ class Kit:
         self.inputs.append((shape, None, {"vocabulary": None, "blank": None, "scale": 1.0, **options}))
         if form == "built" and self.major > 1:
             model = self.seq(layers)
-            model.build((None,) + tuple(shape))
+            model.build((None, *shape))
             return model
         return self.seq(layers, shape)
 
     def merge(self, kind, values, **options):
         """Add, Concatenate …, as a call on a list."""
         if self.major == 1:
-            mode = {"Add": "sum", "Multiply": "mul", "Average": "ave", "Concatenate": "concat", "Dot": "dot", "Maximum": "max"}[kind]
+            mode = {"Add": "sum", "Multiply": "mul", "Average": "ave", "Concatenate": "concat", "Dot": "dot", "Maximum": "max"}[
+                kind
+            ]
             if kind == "Concatenate":
                 options = {"concat_axis": options.pop("axis", -1), **options}
             if kind == "Dot":
@@ -203,7 +208,7 @@ def draw(kit, name, rows, batch):
     found = []
     for k, (shape, dtype, options) in enumerate(kit.inputs):
         rng = generator(name, batch, k)
-        full = (rows,) + tuple(OPEN if n is None else n for n in shape)
+        full = (rows, *(OPEN if n is None else n for n in shape))
         if options["vocabulary"]:
             x = rng.randint(0, options["vocabulary"], full)
             x = x.astype(dtype or "int32")
@@ -305,12 +310,12 @@ def make(kit, case, folder, env):
     model = case.build(kit)
     weights = seeded(kit, model, case.name)
     model.set_weights(weights)
-    base, given, arrays = "t{}-{}".format(case.tier, case.name), batches(kit, case), {}
+    base, given, arrays = f"t{case.tier}-{case.name}", batches(kit, case), {}
     inputs = list(kit.inputs)
     reset(kit, model)
     for batch, xs in given.items():
-        arrays.update(("{}_in{}".format(batch, k), x) for k, x in enumerate(xs))
-        arrays.update(("{}_out{}".format(batch, k), y) for k, y in enumerate(kit.run(model, xs)))
+        arrays.update((f"{batch}_in{k}", x) for k, x in enumerate(xs))
+        arrays.update((f"{batch}_out{k}", y) for k, y in enumerate(kit.run(model, xs)))
     files, errors = [], []
     reset(kit, model)
     for suffix, write in writers(kit, model, case.full):
@@ -319,12 +324,19 @@ def make(kit, case, folder, env):
             write(path)
             files.append(base + suffix)
         except Exception as e:
-            errors.append("{}: {}: {}".format(suffix, type(e).__name__, str(e)[:120]))
+            errors.append(f"{suffix}: {type(e).__name__}: {str(e)[:120]}")
             if os.path.exists(path):
                 os.remove(path)
     outputs = [list(arrays[b + "_out0"].shape) for b in list(given)[:1]]
     reference = False if case.policy else exact(kit, case, weights, given, arrays)
-    meta = {"env": env, "keras": kit.version, "tier": case.tier, "model": case.name, "batches": list(given), "expect": case.expect}
+    meta = {
+        "env": env,
+        "keras": kit.version,
+        "tier": case.tier,
+        "model": case.name,
+        "batches": list(given),
+        "expect": case.expect,
+    }
     meta.update(note=case.note, errors=errors, in_shapes=[[None, *shape] for shape, _, _ in inputs])
     np.savez_compressed(os.path.join(folder, base + ".npz"), meta=np.array(json.dumps(meta)), **arrays)
     saved = [f for f in files if not f.endswith(".json")]
@@ -343,7 +355,7 @@ def exact(kit, case, weights, given, arrays):
         found = {}
         for batch, xs in given.items():
             wide = [x.astype("float64") if x.dtype.kind == "f" else x for x in xs]
-            found.update(("{}_ref{}".format(batch, k), y) for k, y in enumerate(kit.run(model, wide)))
+            found.update((f"{batch}_ref{k}", y) for k, y in enumerate(kit.run(model, wide)))
         if any(y.dtype == np.float32 for y in found.values()):
             return False
         arrays.update(found)
@@ -364,34 +376,34 @@ def main():
     o = p.parse_args()
     cases = [c for c in MODELS if not o.case or any(w in c.name for w in o.case)]
     if o.list:
-        print("\n".join("{}  {}".format(c.tier, c.name) for c in cases))
+        print("\n".join(f"{c.tier}  {c.name}" for c in cases))
         return 0
     for module in ("", ".backend", ".layers", ".models", ".activations"):
         importlib.import_module(o.keras + module) if o.keras != "tensorflow.keras" else None
     keras = importlib.import_module(o.keras)
     kit = Kit(keras, o.keras)
-    env = o.env or "{}-{}".format(o.keras, kit.version)
+    env = o.env or f"{o.keras}-{kit.version}"
     folder = os.path.join(o.out, env)
     os.makedirs(folder, exist_ok=True)
     manifest = os.path.join(o.out, "manifest.csv")
     rows, left = [], []
     if os.path.exists(manifest):
         with open(manifest, newline="", encoding="utf-8") as f:
-            rows = [r for r in csv.DictReader(f)]
+            rows = list(csv.DictReader(f))
     for case in cases:
         try:
             row, errors = make(kit, case, folder, env)
         except Exception as e:
             left.append("{}: {}: {}".format(case.name, type(e).__name__, " ".join(str(e).split())[:140]))
             continue
-        left += ["{}{}".format(case.name, e) for e in errors]
+        left += [f"{case.name}{e}" for e in errors]
         rows = [r for r in rows if (r["env"], r["tier"], r["model"]) != (env, str(case.tier), case.name)] + [row]
         print("{}: {}".format(case.name, row["files"]), flush=True)
     with open(manifest, "w", newline="", encoding="utf-8") as f:
         writer = csv.DictWriter(f, COLUMNS)
         writer.writeheader()
         writer.writerows(rows)
-    print("left out by Keras {}:".format(kit.version), *left, sep="\n  ", file=sys.stderr)
+    print(f"left out by Keras {kit.version}:", *left, sep="\n  ", file=sys.stderr)
     return 0
 
 

@@ -160,7 +160,7 @@ def _result(
             row["start"] = (
                 None
                 if args.stream
-                else runners.cold_start(os.path.abspath(args.file), args.config, model.engine, shape, inputs)
+                else runners.cold_start(os.path.abspath(args.file), args.config, model.engine, shape, inputs, args.starts)
             )
             tick()
         rows.append(row)

@@ -28,6 +28,7 @@ def bench_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--rounds", type=positive, default=10, metavar="N", help="in which the runtimes take turns (default 10)")
     p.add_argument("--batches", type=_sizes, metavar="N,…", help="batch sizes (default 1, 2, 4 … 1,024)")
     p.add_argument("--seconds", type=float, default=5.0, metavar="S", help="for the single calls of a slow runtime (default 5)")
+    p.add_argument("--starts", type=int, default=3, metavar="N", help="new processes timed from start to result (default 3)")
     p.add_argument("--shape", type=_sizes, metavar="N,…", help="sizes of a sample whose sizes the model leaves open")
     p.add_argument("--stream", action="store_true", help="one time step a call (recurrent or causal models)")
     outputs(p)
