@@ -154,7 +154,7 @@ class Model:
 
         x: what a call takes; also arrays larger than memory (numpy.memmap, h5py or zarr datasets: anything with `shape` and
         slicing), an iterator of batches, or a path (.npy, .npz, .csv, .parquet, a folder of .npy). verbose: "auto" shows a
-        progress bar on a terminal for long work, 0 never, 1 always. `npinfer.predict_file` writes the results to a file instead.
+        progress bar on a terminal for long work, 0 never, 1 always. `npinfer.predict_file` writes the results to a file.
         """
         from npinfer.predict import predict
 

@@ -15,7 +15,13 @@ from collections import defaultdict
 from pathlib import Path
 
 TARGET = Path(__file__).resolve().parent.parent / "tests" / "golden"
-ALL_VERSIONS = {"dense-inputlayer": None, "nested-double": None, "act-chain": (".h5",), "lstm-basic": (".h5",), "gru-basic": (".h5",)}
+ALL_VERSIONS = {
+    "dense-inputlayer": None,
+    "nested-double": None,
+    "act-chain": (".h5",),
+    "lstm-basic": (".h5",),
+    "gru-basic": (".h5",),
+}
 LARGEST_FILE = 36_000  # bytes; keeps the repository small
 LARGER = ("mlp-seed",)
 

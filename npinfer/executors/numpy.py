@@ -51,8 +51,10 @@ class Plan:
         views = [b[:-1] if b.ndim == 1 else b for b in self.buffers]
         self.inputs = views[: len(graph.inputs)]
         self.results = [views[v] for v in (*graph.outputs, *(s.output for s in graph.states))]
+        if results_of is not None:
+            self.results = results_of.results  # the very same array objects
         #: what a step of one input and one output needs, in one read
-        self.plain = self.inputs[0] if self.inputs else None, tuple(self.calls), self.results[0], self.quiet
+        self.plain = (self.inputs or [np.zeros(0)])[0], tuple(self.calls), self.results[0], self.quiet
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Results as views on the plan's buffers, valid until its next call."""
@@ -161,7 +163,8 @@ class NumpyStep(BoundStep):
         s = self.signature
         self._shapes = (*(sizes(x) for x in s.inputs), *(z.shape[1:] for z in self._zeros))
         plain = len(s.inputs) == len(s.outputs) == 1 and not self._zeros
-        self._shape, self._dtype = (s.input_shapes[0], s.inputs[0].dtype) if plain else (None, None)
+        self._shape: tuple[int, ...] | None = s.input_shapes[0] if plain else None
+        self._dtype: np.dtype[Any] | None = s.inputs[0].dtype if plain else None
         # with reuse_output a plan of its own, whose result buffer is what callers get; not where the output is an input
         self._own = reuse_output and plain and executor.graph.outputs[0] >= len(executor.graph.inputs)
         self._plan: Plan | None = None

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Window(Op):
     """(x, memory) -> (window, next memory): the newest step behind the memory's steps.
 
-    x: (channels,); memory: (steps, channels), oldest first; window: every `dilation`-th of the steps + 1 rows, up to the newest,
-    as one vector (taps·channels,). steps is a multiple of dilation.
+    x: (channels,); memory: (steps, channels), oldest first; window: every `dilation`-th of the steps + 1 rows, up to the
+    newest, as one vector (taps·channels,). steps is a multiple of dilation.
     """
 
     dilation: int = 1

@@ -146,8 +146,8 @@ InputShape = Callable[["Config", Mapping[str, Array]], "tuple[int | None, ...] |
 
 class LayerType(NamedTuple):
     """A registered layer. mask: "pass" (result carries the first input's mask), "stop" (no mask leaves), "own" (the function
-    sets masks itself). check yields what of a config is unsupported, without weights or shapes, for the joint report. quantized:
-    which of Keras 3's quantization modes the function handles."""
+    sets masks itself). check yields what of a config is unsupported, without weights or shapes, for the joint report.
+    quantized: which of Keras 3's quantization modes the function handles."""
 
     class_name: str
     function: LayerFunction

@@ -17,12 +17,12 @@ _KERAS2 = frozenset({"units", "filters", "use_bias", "kernel_initializer", "batc
 def parse(text: str | None, backend: str | None = None) -> Version:
     """The version that a keras_version entry names: "2.2.4", "2.2.4-tf", "3.15.1", "2.18.0" (tf_keras). None and anything
     that isn't a version give Keras 1, whose files don't say."""
-    found = re.match(r"\s*v?(\d{1,4}(?:\.\d{1,6}){0,3})", text) if isinstance(text, str) else None
+    name = text if isinstance(text, str) else ""
+    found = re.match(r"\s*v?(\d{1,4}(?:\.\d{1,6}){0,3})", name)
     if found is None:
         return Version(1, (), False, backend or "tensorflow")
     numbers = tuple(int(n) for n in found.group(1).split("."))
-    assert isinstance(text, str)
-    tf = "-tf" in text or (2, 4) <= numbers < (3,)
+    tf = "-tf" in name or (2, 4) <= numbers < (3,)
     return Version(min(max(numbers[0], 1), 3), numbers, tf, backend or "tensorflow")
 
 

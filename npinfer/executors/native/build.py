@@ -113,9 +113,9 @@ def c_functions(functions: dict[str, Any]) -> Any:
 
 @contextmanager
 def _front_end_only() -> Iterator[None]:
-    """Numba without its second half: no optimisation and no machine code of single functions, which it would make again for each
-    caller; the whole is optimised and translated once, at the end. That is a third of the time. Only under the compiler lock, so
-    that nobody else's code is compiled meanwhile. The single functions can't be called from Python afterwards: that raises
+    """Numba without its second half: no optimisation and no machine code of single functions, which it would make again for
+    each caller; the whole is optimised and translated once, at the end: a third of the time. Only under the compiler lock,
+    so that nobody else's code is compiled meanwhile. The single functions can't be called from Python afterwards: that raises
     MemoryError (they have no other callers than each other).
     """
     import ctypes

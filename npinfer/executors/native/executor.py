@@ -16,6 +16,7 @@ import numpy as np
 from npinfer.errors import EngineError, ShapeError
 from npinfer.executors.native.abi import Network
 from npinfer.executors.native.context import Context
+from npinfer.executors.native.program import Program
 from npinfer.executors.native.stretches import Stretch, stretches
 from npinfer.executors.native.threads import Threads
 from npinfer.executors.signature import fix, sizes
@@ -179,22 +180,19 @@ class NativeExecutor:
         """Compute with another graph's weights from now on. Everything is packed before anything changes; running calls finish
         on the old weights or run again. Raises EngineError where the new graph can't stand in for the old one."""
         with self._lock:
-            new: list[tuple[Plan, Graph, list[Stretch]]] = []
+            new: list[tuple[Plan, Graph, Program | None]] = []
             for shapes, plan in self._plans.items():
                 changed = fixed(graph, shapes)
                 parts = list(stretches(changed))
-                same = len(parts) == len(plan.parts) and all(
-                    (a.inputs, a.outputs, a.program is None) == (b.inputs, b.outputs, b.program is None)
-                    for a, (b, _) in zip(parts, plan.parts)
-                )
-                if not same and plan.whole is not None:
+                # as one program it may have other rows than before: what passes fold can depend on the weights
+                program = parts[0].program if len(parts) == 1 else None
+                if plan.whole is not None and program is None:
                     raise EngineError("these weights change the network's structure; load the model anew")
-                new.append((plan, changed, parts if same else []))
+                new.append((plan, changed, program))
             self.graph, self._uncovered = graph, None
-            for shapes, (plan, changed, parts) in zip(list(self._plans), new):
-                if plan.whole is not None:
-                    assert parts[0].program is not None
-                    plan.whole.swap(parts[0].program)
+            for shapes, (plan, changed, program) in zip(list(self._plans), new):
+                if plan.whole is not None and program is not None:
+                    plan.whole.swap(program)
                 else:  # several parts can't be exchanged as one: calls that have begun keep the old plan
                     self._plans[shapes] = Plan(changed, self._code.entry)
 
