@@ -19,20 +19,19 @@ from npinfer.ops.activations import Activation
 from npinfer.ops.convlstm import ConvLSTMCell
 from npinfer.ops.recurrent import Cell, GatedCell, GRUCell, LSTMCell, MaskedStep, MatrixCell, Recurrent, SimpleRNNCell
 
-#: where an alpha is the op's own parameter
-OWN = (-1.0,)
-#: kind → (ONNX's name, alphas, betas) of activations inside ONNX's recurrent operators, which list them for those alone that
-#: take any
-INSIDE: dict[str, tuple[str, tuple[float, ...], tuple[float, ...]]] = {
-    "tanh": ("Tanh", (), ()),
-    "sigmoid": ("Sigmoid", (), ()),
-    "relu": ("Relu", (), ()),
-    "hard_sigmoid": ("HardSigmoid", (1 / 6,), (0.5,)),
-    "hard_sigmoid_k2": ("HardSigmoid", (0.2,), (0.5,)),
-    "elu": ("Elu", OWN, ()),
-    "leaky_relu": ("LeakyRelu", OWN, ()),
-    "softsign": ("Softsign", (), ()),
-    "softplus": ("Softplus", (), ()),
+#: an alpha that is the op's own parameter
+OWN = -1.0
+#: kind → (ONNX's name, alpha, beta) of activations inside ONNX's recurrent operators; None: it takes none
+INSIDE: dict[str, tuple[str, float | None, float | None]] = {
+    "tanh": ("Tanh", None, None),
+    "sigmoid": ("Sigmoid", None, None),
+    "relu": ("Relu", None, None),
+    "hard_sigmoid": ("HardSigmoid", 1 / 6, 0.5),
+    "hard_sigmoid_k2": ("HardSigmoid", 0.2, 0.5),
+    "elu": ("Elu", OWN, None),
+    "leaky_relu": ("LeakyRelu", OWN, None),
+    "softsign": ("Softsign", None, None),
+    "softplus": ("Softplus", None, None),
 }
 #: the gates' order in ONNX as places in Keras's: LSTM i, o, f, c of i, f, c, o; GRU and RNN are alike
 GATES: dict[type[Cell], tuple[int, ...]] = {LSTMCell: (0, 3, 1, 2), GRUCell: (0, 1, 2), SimpleRNNCell: (0,)}
@@ -57,19 +56,21 @@ def _operator(cell: Cell) -> dict[str, Any] | None:
         used = [cell.recurrent_activation, cell.activation, cell.activation]
     elif isinstance(cell, GRUCell):
         used = [cell.recurrent_activation, cell.activation]
-    names, alphas, betas = list[str](), list[float](), list[float]()
+    names, alphas, betas = list[str](), list[float | None](), list[float | None]()
     for a in used:
         if a is not None and not (isinstance(a, Activation) and a.kind in INSIDE):
             return None
-        name, alpha, beta = ("Affine", (1.0,), (0.0,)) if a is None else INSIDE[a.kind]
+        name, alpha, beta = ("Affine", 1.0, 0.0) if a is None else INSIDE[a.kind]
         names.append(name)
-        alphas.extend(a.parameters if a is not None and alpha == OWN else alpha)
-        betas.extend(beta)
+        alphas.append(a.parameters[0] if a is not None and alpha == OWN else alpha)
+        betas.append(beta)
     attributes: dict[str, Any] = {"activations": names}
-    if alphas:
-        attributes["activation_alpha"] = alphas
-    if betas:
-        attributes["activation_beta"] = betas
+    for key, numbers in (("activation_alpha", alphas), ("activation_beta", betas)):
+        taken = [n for n in numbers if n is not None]
+        if taken:
+            # ONNX Runtime deals them out to the activations that take one, OpenVINO place by place: this serves both, since the
+            # gates come first and the others are alike
+            attributes[key] = [taken[0], *(0.0 if n is None else n for n in numbers[1:])]
     if isinstance(cell, GRUCell):
         attributes["linear_before_reset"] = int(cell.reset_after)
     return attributes
