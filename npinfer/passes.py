@@ -12,6 +12,7 @@ depend on weight values run again at a weight swap, since `set_weights` lowers a
 | compose | rounding | two affine maps in a row, both finite |
 | fold_after | rounding | an affine map along the features that a layer's kernel makes |
 | fold_before | rounding | an affine map in front of Dense whose shift is moderate (LARGEST_SHIFT) |
+| absorb | bit-exact | zeros are padded around a convolution's spatial axes |
 | fuse | bit-exact | the activation is elementwise and reads a layer that nobody else reads |
 """
 
@@ -24,8 +25,11 @@ import numpy as np
 from npinfer.graph import Array, Graph, Node, Op, Spec, State
 from npinfer.ops.activations import Activation
 from npinfer.ops.affine import Affine
+from npinfer.ops.conv import Conv
 from npinfer.ops.dense import Dense
 from npinfer.ops.identity import Cast
+from npinfer.ops.joining import Pad
+from npinfer.ops.windows import pairs_of
 
 #: (producer op, consumer op, spec between them) -> the one op that replaces both, or None
 PairRule = Callable[[Op, Op, Spec], "Op | None"]
@@ -220,6 +224,21 @@ def _per_feature(op: Affine, size: int) -> bool:
     return all(n.shape in ((), (1,), (size,)) for n in numbers)
 
 
+def absorb(graph: Graph) -> Graph:
+    """Let a convolution do the padding with zeros that comes before it."""
+
+    def rule(first: Op, second: Op, between: Spec) -> Op | None:
+        if not (isinstance(first, Pad) and isinstance(second, Conv)) or first.mode != "constant" or first.value != 0:
+            return None
+        *spatial, channels = first.widths
+        if any(channels) or (second.padding not in ("valid", "causal") and isinstance(second.padding, str)):
+            return None
+        own = pairs_of(second.padding, [0] * len(spatial), second.window, second.strides, second.dilation)
+        return second.replace(padding=tuple((a + c, b + d) for (a, b), (c, d) in zip(spatial, own)))
+
+    return rewrite(graph, rule)
+
+
 def fuse(graph: Graph) -> Graph:
     """Move an elementwise activation into the layer before it."""
 
@@ -231,4 +250,4 @@ def fuse(graph: Graph) -> Graph:
     return rewrite(graph, rule)
 
 
-PASSES: tuple[Pass, ...] = (drop_unused, drop_identities, share, fold, fuse)
+PASSES: tuple[Pass, ...] = (drop_unused, drop_identities, share, fold, absorb, fuse)

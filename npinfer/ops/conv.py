@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class Conv(Op):
     "same" (TensorFlow's: found from the sizes at each call), "causal", or (before, after) for each spatial axis. Group g reads
     the g-th part of the channels and gives the g-th part of the filters; groups = channels is the depthwise convolution.
     """
+
+    linear: ClassVar[bool] = True
 
     kernel: Array
     bias: Array | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from npinfer.executors.native import opcodes as op
 from npinfer.executors.native.frame import operand
+from npinfer.executors.native.images import conv_row, window_row
 from npinfer.executors.native.loops import (
     binary_row,
     copy_row,
@@ -42,17 +43,18 @@ def dense_row(row, frame, m):
     y, y_stride = operand(row, OUT, frame, m)
     w = i64_at(frame, ARENA) + i64_at(row, WEIGHTS)
     n, n_out, inner, exact = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2), i64_at(row, SIZES + 3)
+    far = i64_at(row, SIZES + 4)
     temp, temp_stride = operand(row, B, frame, m)
     room = m * temp_stride >> 8  # rows of a panel
     if exact == 0:
-        product(x, x_stride, w, y, y_stride, n, n_out, m)
+        product(far, x, x_stride, w, y, y_stride, n, n_out, m)
         finish(row, y, y_stride, y_stride >> 2, m)
     elif inner == 1:
-        exact_product(x, x_stride, w, y, y_stride, n, n_out, m, temp, room)
+        exact_product(far, x, x_stride, w, y, y_stride, n, n_out, m, temp, room)
         finish(row, y, y_stride, n_out, m)
     else:
         for r in range(m):
-            exact_product(x + r * x_stride, 4 * n, w, y + r * y_stride, 4 * n_out, n, n_out, inner, temp, room)
+            exact_product(far, x + r * x_stride, 4 * n, w, y + r * y_stride, 4 * n_out, n, n_out, inner, temp, room)
         finish(row, y, y_stride, inner * n_out, m)
     return 0
 
@@ -90,6 +92,10 @@ def execute(row, frame, m):
         return norm_row(row, frame, m)
     if opcode == op.REDUCE:
         return reduce_row(row, frame, m)
+    if opcode == op.CONV:
+        return conv_row(row, frame, m)
+    if opcode == op.WINDOW:
+        return window_row(row, frame, m)
     return gather_row(row, frame, m)
 
 

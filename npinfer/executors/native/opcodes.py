@@ -26,8 +26,9 @@ B: Final = 11
 SIZES: Final = 14  # what the opcode says
 
 # opcodes. "inner" counts the vectors of a sample that one row of weights is applied to (1 unless the sample has leading axes)
-DENSE: Final = 0  # sizes: n_in, n_out, inner, exact (1: nothing beyond n_out may be written; then B is working space, a panel
-# wide and some rows long). Panels of up to 64 outputs
+#: sizes: n_in, n_out, inner, exact (1: nothing beyond n_out may be written; B is then working space, a panel wide and some rows
+#: long), far (1: the weights don't fit into the second-level cache). Panels of up to 64 outputs
+DENSE: Final = 0
 DOTS: Final = 1  # sizes: n_in, n_out, inner. A kernel with few outputs: one dot product each
 MAP: Final = 2  # sizes: n. out = activation(a), n floats a sample
 COPY: Final = 3  # out = a in another arrangement: a walk (below) is in the arena at WEIGHTS
@@ -38,6 +39,8 @@ NORM: Final = (
 )
 REDUCE: Final = 7  # sizes: outer, n, place in REDUCTIONS; along the last axis
 GATHER: Final = 8  # sizes: indices a sample, bytes of an entry, entries, dtype (place in INDEX_DTYPES), number for errors
+CONV: Final = 9  # sizes: where in the arena its description is (pack_images.py). a: the image, b: room for a padded one
+WINDOW: Final = 10  # sizes: the same. Depthwise convolution and pooling: each channel by itself
 
 #: A walk: how an op goes through its arrays. WALK int64 words: 4 lengths, then for out, a and b 4 strides and a start, in bytes
 WALK: Final = 4 + 3 * 5

@@ -27,7 +27,6 @@ from npinfer.ops.joining import Concatenate
 from npinfer.ops.merge import Merge
 from npinfer.ops.norm import LayerNorm, RMSNorm
 from npinfer.ops.parametric import PReLU
-from npinfer.ops.pool import GlobalPool
 from npinfer.ops.reductions import Reduce
 from npinfer.ops.reshape import Reshape, Transpose
 from npinfer.ops.softmax import LogSoftmax, Softmax
@@ -258,11 +257,3 @@ def reduce(p: Program, op: Reduce, xs: tuple[int, ...], ys: tuple[int, ...]) -> 
     if not op.axes:
         raise NotNative("no axes")
     reduce_axes(p, op.kind, op.axes, xs[0], ys[0])
-
-
-@packs(GlobalPool)
-def global_pool(p: Program, op: GlobalPool, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
-    only_floats(p, xs, ys)
-    if len(xs) > 1:
-        raise NotNative("a mask")
-    reduce_axes(p, "mean" if op.kind == "average" else op.kind, tuple(range(len(p.spec(xs[0]).shape) - 1)), xs[0], ys[0])

@@ -35,10 +35,11 @@ from npinfer.executors.native.places import F32, Place, assign, buffer, up
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Graph, Node, Op, Spec
 
-TILE_ROWS = 24  # samples that go through the layers together: four register blocks of six
-TILE_MOST = 96  # … of small networks
-TILE_BYTES = 1 << 15  # their intermediate results then stay in the first-level cache
-TILE_LIMIT = 1 << 18  # those of big ones in the second
+TILE_ROWS = 24  # samples that go through the layers together: four register blocks of six. More of them …
+NEAR = 1 << 15  # … if what lies between the layers then still fits into the first-level cache,
+MIDDLE = 1 << 18  # fewer if it is too much for the second;
+FAR = 1 << 21  # and many where the weights are beyond it anyway: the more samples use them on their way, the better.
+FAR_WEIGHTS = 1 << 20  # Such weights.
 
 
 class NotNative(Exception):
@@ -207,6 +208,7 @@ class Program:
 
     def _pass_homes_back(self) -> None:
         """Where only the form changes between a value and a result, compute the value in the result's memory."""
+        from npinfer.executors.native import pack_images  # noqa: F401 (its rules register themselves)
         from npinfer.executors.native.pack import FREE
 
         for k in reversed(range(len(self.graph.nodes))):
@@ -234,6 +236,8 @@ class Program:
                 line[word] = value
             for word, place in uses:
                 line[word : word + 3] = place.region, place.offset, place.stride
+        if self._size > FAR_WEIGHTS:
+            table[table[:, OPCODE] == opcodes.DENSE, SIZES + 4] = 1
         self.table = table
         self.arena = np.zeros(self._size, np.uint8)
         at = 0
@@ -242,9 +246,7 @@ class Program:
             at += chunk.nbytes
         self.scratch_row = row_bytes
         self.scratch_fixed = LINE + up(8 * (FIRST_INPUT + n_in + n_out)) + LINE  # a line behind all, for reads of whole vectors
-        fits = max(1, row_bytes)
-        self.tile = max(TILE_ROWS, min(TILE_MOST, TILE_BYTES // fits)) if fits * TILE_ROWS <= TILE_LIMIT else TILE_LIMIT // fits
-        self.tile = max(1, self.tile // 6 * 6 or self.tile)
+        self.tile = tile_for(max(1, row_bytes), self._size)
 
     def memory(self) -> Array:
         """The program record, its rows and its arena as bytes for one 64-byte aligned block; addresses in it count from its
@@ -267,6 +269,18 @@ class Program:
         for at, part in ((0, head), (table_at, self.table.reshape(-1)), (arena_at, self.arena)):
             block[at : at + part.nbytes] = part.view(np.uint8)
         return block
+
+
+def tile_for(row_bytes: int, weight_bytes: int) -> int:
+    """How many samples go through the layers together; a multiple of the register blocks' six where there is a choice."""
+    if row_bytes * TILE_ROWS <= NEAR:
+        most, room = 4 * TILE_ROWS, NEAR
+    elif weight_bytes > FAR_WEIGHTS:
+        most, room = 8 * TILE_ROWS, FAR
+    else:
+        most, room = TILE_ROWS, MIDDLE
+    tile = max(1, min(most, room // row_bytes))
+    return tile // 6 * 6 or tile
 
 
 def kind_of(activation: Op) -> tuple[int, tuple[float, ...]]:

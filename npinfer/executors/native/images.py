@@ -1,0 +1,310 @@
+"""Convolutions and pooling, channels last.
+
+**Convolution** as a matrix product that never builds its matrix. The window of an output pixel is a few runs of memory
+("segments": a window row, if taps are next to one another), at the same distances from the window's start for every pixel.
+So a register block takes some pixels' starts from a table, and walks over the segments: put x[start + i] in all lanes, times 16
+filters. Each output begins as the bias and adds its products in the order of the packed kernel, whatever the block.
+
+Pixels lie `filters` floats apart and whole vectors are written, so up to 15 floats of rubbish fall on the pixels that follow.
+Hence the order: pixels rise and panels fall, so that each float's own value is written last. Only behind the last pixel there
+must be room.
+
+**Depthwise convolution and pooling** take 16 channels at a time; taps outside the image are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from npinfer.executors.native import lanes
+from npinfer.executors.native.frame import operand
+from npinfer.executors.native.lanes import F32, I64, Lanes, broadcast, pointer, write
+from npinfer.executors.native.loops import finish
+from npinfer.executors.native.opcodes import ARENA, LINE, OUT, SIZES, WEIGHTS, A, B
+from npinfer.executors.native.panels import copy_floats
+from npinfer.executors.native.vector import fma, has_fma, i64_at, jit, load, maximum, splat, store, store_tail
+
+
+def rows_of_block(context: Any, level: int) -> int:
+    """Pixels of a register block: level 0 as many as this CPU's registers hold, levels 1 to 3 at most 4, 2 and 1."""
+    triple, _, features = context.codegen().magic_tuple()
+    if "+avx512f" in features.split(","):
+        most = 12
+    else:
+        most = 6 if "+avx2" in features.split(",") or triple.startswith(("aarch64", "arm64")) else 2
+    return min(most, (most, 4, 2, 1)[level])
+
+
+def make_block(level: int) -> Any:
+    """block(x, starts, w, y, y_stride, segments, count, length): 16 filters of some pixels. w: bias, then a vector an input.
+    starts: the address of the pixels' offsets in x; segments: of `count` offsets in a window, each `length` bytes long."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def block(context: Any, x: Any, starts: Any, w: Any, y: Any, y_stride: Any, segments: Any, count: Any, length: Any) -> Any:
+        def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
+            _block(c, b, args, rows_of_block(c, level))
+            return c.get_dummy_value()
+
+        return types.void(*[types.intp] * 8), codegen
+
+    return block
+
+
+def _block(c: Any, b: Any, args: Any, rows: int) -> None:
+    x, starts, w, y, y_stride, segments, count, length = args
+    fused = has_fma(c)
+
+    def loop(begin: list[Any], body: Any, more: Any) -> list[Any]:
+        """values = body(values) while more(values), at least once."""
+        before, inside, after = b.block, b.append_basic_block("loop"), b.append_basic_block("after")
+        b.branch(inside)
+        b.position_at_end(inside)
+        phis = [b.phi(v.type) for v in begin]
+        new = body(phis)
+        for phi, old, fresh in zip(phis, begin, new):
+            phi.add_incoming(old, before)
+            phi.add_incoming(fresh, b.block)
+        b.cbranch(more(new), inside, after)
+        b.position_at_end(after)
+        return new
+
+    pixels = [b.add(x, b.load(pointer(b, b.add(starts, I64(8 * r)), I64), align=8)) for r in range(rows)]
+    bias = b.load(pointer(b, w), align=LINE)
+    last = b.add(segments, b.shl(count, I64(3)))
+
+    def segment(values: list[Any]) -> list[Any]:
+        at, line, *sums = values
+        offset = b.load(pointer(b, at, I64), align=8)
+        end = b.add(offset, length)
+
+        def tap(values: list[Any]) -> list[Any]:
+            i, line, *sums = values
+            weights = b.load(pointer(b, line), align=LINE)
+            new = []
+            for pixel, total in zip(pixels, sums):
+                scalar = b.load(pointer(b, b.add(pixel, i), F32), align=4)
+                v = Lanes(b, broadcast(b, scalar), fused)
+                new.append(lanes.fma(v, v.like(weights), v.like(total)).value)
+            return [b.add(i, I64(4)), b.add(line, I64(LINE)), *new]
+
+        _, line, *sums = loop([offset, line, *sums], tap, lambda v: b.icmp_signed("<", v[0], end))
+        return [b.add(at, I64(8)), line, *sums]
+
+    begin = [segments, b.add(w, I64(LINE)), *[bias] * rows]
+    _, _, *sums = loop(begin, segment, lambda v: b.icmp_signed("<", v[0], last))
+    for r, total in enumerate(sums):
+        write(b, total, y if r == 0 else b.add(y, b.mul(y_stride, I64(r))))
+
+
+def _rows(level: int) -> Any:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def rows(context: Any) -> Any:
+        return types.intp(), lambda c, b, s, a: I64(rows_of_block(c, level))
+
+    return rows
+
+
+MANY, FOUR, TWO, ONE = (make_block(level) for level in range(4))
+MOST, AT_MOST_FOUR, AT_MOST_TWO = (_rows(level) for level in range(3))
+
+
+@jit
+def blocks(rows, x, starts, w, y, y_stride, segments, count, length, n):
+    """n pixels, a multiple of `rows`, of one panel."""
+    r = 0
+    while r < n:
+        at, out = starts + 8 * r, y + r * y_stride
+        if rows == MOST():
+            MANY(x, at, w, out, y_stride, segments, count, length)
+        elif rows == AT_MOST_FOUR():
+            FOUR(x, at, w, out, y_stride, segments, count, length)
+        elif rows == AT_MOST_TWO():
+            TWO(x, at, w, out, y_stride, segments, count, length)
+        else:
+            ONE(x, at, w, out, y_stride, segments, count, length)
+        r += rows
+
+
+@jit
+def strip(row, x, starts, w, y, segments, count, length, filters, n, rows):
+    """n pixels, all panels, the activation."""
+    panel = LINE * (1 + count * (length >> 2))
+    last = (filters - 1) >> 4
+    for k in range(last + 1):
+        at = last - k
+        blocks(rows, x, starts, w + at * panel, y + at * LINE, 4 * filters, segments, count, length, n)
+    finish(row, y, 0, n * filters, 1)
+
+
+@jit
+def image(row, x, d, w, y):
+    """All output pixels of one image. What is left after whole blocks is a block that ends with the last pixel, and computes
+    some pixels again."""
+    pixels, filters, count, length, long = i64_at(d, 0), i64_at(d, 1), i64_at(d, 2), i64_at(d, 3), i64_at(d, 4)
+    starts, segments = d + i64_at(d, 5), d + i64_at(d, 6)
+    rows = 1
+    if pixels >= MOST():
+        rows = MOST()
+    elif pixels >= AT_MOST_FOUR():
+        rows = AT_MOST_FOUR()
+    elif pixels >= AT_MOST_TWO():
+        rows = AT_MOST_TWO()
+    done = 0
+    while done < pixels:
+        n = min(long, pixels - done)
+        if n < rows:
+            done -= rows - n
+            n = rows
+        else:
+            n -= n % rows
+        strip(row, x, starts + 8 * done, w, y + 4 * done * filters, segments, count, length, filters, n, rows)
+        done += n
+
+
+@jit
+def zeros(y, n):
+    while n >= 16:
+        store(y, splat(0.0))
+        y += 64
+        n -= 16
+    if n > 0:
+        store_tail(y, n, splat(0.0))
+
+
+@jit
+def conv_row(row, frame, m):
+    x, x_stride = operand(row, A, frame, m)
+    y, y_stride = operand(row, OUT, frame, m)
+    arena = i64_at(frame, ARENA)
+    d, w = arena + i64_at(row, SIZES), arena + i64_at(row, WEIGHTS)
+    room = i64_at(d, 7)  # floats of the padded image, 0: as it is
+    if room == 0:
+        for r in range(m):
+            image(row, x + r * x_stride, d, w, y + r * y_stride)
+        return 0
+    temp, _ = operand(row, B, frame, m)
+    zeros(temp, room)
+    for r in range(m):
+        source = x + r * x_stride
+        for i in range(i64_at(d, 8)):
+            for j in range(i64_at(d, 9)):
+                copy_floats(source, temp + i64_at(d, 11) + i * i64_at(d, 12) + j * i64_at(d, 13), i64_at(d, 10))
+                source += 4 * i64_at(d, 10)
+        image(row, temp, d, w, y + r * y_stride)
+    return 0
+
+
+@jit
+def weighted_four(x, step, down, right, bias, w, wide, y, c, rows, columns):
+    """16 channels of four pixels `step` bytes apart: the bias, plus taps times weights; `wide` bytes a tap."""
+    s0 = s1 = s2 = s3 = load(bias)
+    for _ in range(rows):
+        at = x
+        for _ in range(columns):
+            v = load(w)
+            s0 = fma(load(at), v, s0)
+            s1 = fma(load(at + step), v, s1)
+            s2 = fma(load(at + 2 * step), v, s2)
+            s3 = fma(load(at + 3 * step), v, s3)
+            at += right
+            w += wide
+        x += down
+    store(y, s0)
+    store(y + c, s1)
+    store(y + 2 * c, s2)
+    store(y + 3 * c, s3)
+
+
+@jit
+def weighted_one(x, down, right, bias, w, wide, y, rows, columns, row_taps):
+    """The same for one pixel, which may lack taps; row_taps are in a kernel row."""
+    total = load(bias)
+    for _ in range(rows):
+        for k in range(columns):
+            total = fma(load(x + k * right), load(w + k * wide), total)
+        x += down
+        w += row_taps * wide
+    store(y, total)
+
+
+@jit
+def largest(x, down, right, rows, columns):
+    total = splat(np.float32(-np.inf))
+    for _ in range(rows):
+        for k in range(columns):
+            total = maximum(load(x + k * right), total)
+        x += down
+    return total
+
+
+@jit
+def mean(x, down, right, rows, columns):
+    total = splat(0.0)
+    for _ in range(rows):
+        part = splat(0.0)  # a row by itself, so that sums stay short
+        for k in range(columns):
+            part = part + load(x + k * right)
+        total = total + part
+        x += down
+    return total / np.float32(rows * columns)
+
+
+@jit
+def inside(i, stride, before, dilation, taps, size):
+    """(first, end) of the taps of window i that are inside the image."""
+    at = i * stride - before
+    first = (dilation - 1 - at) // dilation if at < 0 else 0
+    end = (size - at + dilation - 1) // dilation
+    return min(first, taps), max(min(end, taps), 0)
+
+
+@jit
+def window_row(row, frame, m):
+    """Each channel by itself: the weighted sum, maximum or mean of the taps inside the image. kind: 0, 1, 2."""
+    x, x_stride = operand(row, A, frame, m)
+    y, y_stride = operand(row, OUT, frame, m)
+    arena = i64_at(frame, ARENA)
+    d, w = arena + i64_at(row, SIZES), arena + i64_at(row, WEIGHTS)
+    kind, high, wide, channels, height, width = (
+        i64_at(d, 0), i64_at(d, 1), i64_at(d, 2), i64_at(d, 3), i64_at(d, 4), i64_at(d, 5),
+    )  # fmt: skip
+    c, vectors = 4 * channels, (channels + 15) >> 4
+    down, right = i64_at(d, 10) * width * c, i64_at(d, 11) * c
+    columns, step = i64_at(d, 7), i64_at(d, 9) * c
+    for r in range(m):
+        for i in range(high):
+            top, bottom = inside(i, i64_at(d, 8), i64_at(d, 12), i64_at(d, 10), i64_at(d, 6), height)
+            line = x + r * x_stride + (i * i64_at(d, 8) - i64_at(d, 12)) * width * c + top * down
+            out = y + r * y_stride + i * wide * c
+            j = 0
+            while j < wide:
+                at = line + j * step - i64_at(d, 13) * c
+                here = out + j * c
+                if kind == 0 and j >= i64_at(d, 14) and j + 4 <= i64_at(d, 15):
+                    for k in range(vectors):
+                        u = LINE * (vectors - 1 - k)
+                        taps = w + u + (1 + top * columns) * LINE * vectors
+                        weighted_four(
+                            at + u, step, down, right, w + u, taps, LINE * vectors, here + u, c, bottom - top, columns
+                        )
+                    j += 4
+                    continue
+                first, end = inside(j, i64_at(d, 9), i64_at(d, 13), i64_at(d, 11), columns, width)
+                at += first * right
+                for u in range(0, LINE * vectors, LINE):
+                    if kind == 0:
+                        taps = w + u + (1 + top * columns + first) * LINE * vectors
+                        weighted_one(
+                            at + u, down, right, w + u, taps, LINE * vectors, here + u, bottom - top, end - first, columns
+                        )
+                    elif kind == 1:
+                        store(here + u, largest(at + u, down, right, bottom - top, end - first))
+                    else:
+                        store(here + u, mean(at + u, down, right, bottom - top, end - first))
+                j += 1
+            finish(row, out, 0, wide * channels, 1)
+    return 0

@@ -1,0 +1,187 @@
+"""Rules for images, sequences and volumes, channels last: convolution, pooling, padding, enlarging. Nothing here needs
+Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from npinfer.executors.native import opcodes
+from npinfer.executors.native.opcodes import FLOAT, LINE
+from npinfer.executors.native.pack import only_floats
+from npinfer.executors.native.places import F32, Place, up
+from npinfer.executors.native.program import NotNative, Program, floats, packs
+from npinfer.executors.signature import sizes
+from npinfer.graph import Array, Op
+from npinfer.ops.conv import Conv
+from npinfer.ops.joining import Pad, Repeat
+from npinfer.ops.pool import GlobalPool, Pool
+from npinfer.ops.windows import pairs_of, window_count
+
+STRIP_BYTES = 1 << 14  # inputs or outputs of the pixels that all filters are applied to before the next: half a cache
+WEIGHTED, MAXIMUM, MEAN = range(3)  # kinds of WINDOW
+Axes = Sequence[tuple[int, ...]]
+
+
+def roomy(p: Program, y: int, channels: int) -> Place:
+    """Where to write a result whose last pixel may spill: its own buffer with a line more, or a buffer to copy from where the
+    caller's memory is the target."""
+    place = p.places[y]
+    if channels % 16 and place.exact:
+        place = p.buffer(floats(p.spec(y)))
+    if channels % 16:
+        place.stride += LINE
+    return place
+
+
+def deliver(p: Program, y: int, place: Place) -> None:
+    if p.places[y] is not place:
+        p.copy(p.places[y], place, floats(p.spec(y)))
+
+
+def own_memory(p: Program, x: int, channels: int) -> Place:
+    """The input where whole vectors may be read beyond its end: not in the caller's memory."""
+    place = p.places[x]
+    if channels % 16 and place.exact:
+        copied = p.buffer(floats(p.spec(x)))
+        p.copy(copied, place, floats(p.spec(x)))
+        return copied
+    return place
+
+
+def offsets(counts: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """sum of i·stride for all i in counts, in order, as int64."""
+    total = np.zeros(1, np.int64)
+    for n, stride in zip(counts, strides):
+        total = (total[:, None] + np.arange(n) * stride).reshape(-1)
+    return total
+
+
+@packs(Conv)
+def conv(p: Program, op: Conv, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    *image, channels = sizes(p.spec(xs[0]))
+    if op.groups == channels > 1 and len(image) <= 2:
+        depthwise(p, op, xs[0], ys[0])
+        return
+    if op.groups > 1 or len(image) > 3:
+        raise NotNative(f"{op.groups} groups of {channels} channels, {len(image)} axes")
+    pairs = pairs_of(op.padding, image, op.window, op.strides, op.dilation)
+    pad = any(map(any, pairs))
+    padded = [n + a + b for n, (a, b) in zip(image, pairs)]
+    filters, depth = op.kernel.shape[-1], op.kernel[..., 0].size
+    lengths = [
+        FLOAT * channels * int(np.prod(padded[k + 1 :])) for k in range(len(image))
+    ]  # bytes to the next pixel of an axis
+    starts = offsets(sizes(p.spec(ys[0]))[:-1], tuple(n * s for n, s in zip(lengths, op.strides)))
+    # taps next to one another in memory make one segment
+    window, run = list(op.window), channels
+    if op.dilation[-1] == 1:
+        run *= window.pop()
+        if window and run == padded[-1] * channels and op.dilation[-2] == 1:
+            run *= window.pop()
+    segments = offsets(tuple(window), tuple(n * d for n, d in zip(lengths, op.dilation)))
+    wide = np.zeros((1 + depth, up(filters, 16)), F32)
+    if op.bias is not None:
+        wide[0, :filters] = op.bias
+    wide[1:, :filters] = op.kernel.reshape(depth, filters)
+    panels = wide.reshape(1 + depth, -1, 16).swapaxes(0, 1)
+    each = FLOAT * max(channels * op.strides[-1], filters)
+    long = max(12, STRIP_BYTES // each // 12 * 12)
+    rows, copies = [1] * (3 - len(image)) + image, [0] * 3
+    if pad:
+        copies = [FLOAT * channels * int(np.prod(padded)), *([0, 0, *lengths][-3:-1])]
+        copies[0] = sum(a * n for (a, _), n in zip(pairs, lengths))
+    room = channels * int(np.prod(padded)) if pad else 0
+    table = 14 * 8
+    words = [len(starts), filters, len(segments), FLOAT * run, long, table, table + 8 * len(starts)]
+    words += [room, rows[0], rows[1], rows[2] * channels, *copies]
+    d = p.weights(np.concatenate([np.array(words, np.int64), starts, segments]))
+    out = roomy(p, ys[0], filters)
+    temp = p.buffer(room) if pad else None
+    p.work += len(starts) * depth * filters
+    p.row(opcodes.CONV, out, p.places[xs[0]], temp, (d,), p.weights(panels), op.activation)
+    deliver(p, ys[0], out)
+
+
+def window(p: Program, kind: int, x: Place, y: int, channels: int, axes: Axes, weights: int, activation: Op | None) -> None:
+    """A WINDOW row. axes: (size, windows, taps, stride, dilation, padding before) of one or two spatial axes."""
+    high, wide = [(1, 1, 1, 1, 1, 0), *axes][-2:]
+    size, count, taps, stride, dilation, before = wide
+    first = min(count, -(-before // stride))  # windows from here to `end` have all their taps inside
+    end = min(count, max(0, (size - (taps - 1) * dilation - 1 + before) // stride + 1))
+    words = [kind, high[1], count, channels, high[0], size, high[2], taps, high[3], stride, high[4], dilation, high[5], before]
+    out = roomy(p, y, channels)
+    p.work += high[1] * count * high[2] * taps * channels
+    d = p.weights(np.array([*words, first, end], np.int64))
+    p.row(opcodes.WINDOW, out, x, values=(d,), weights=weights, activation=activation)
+    deliver(p, y, out)
+
+
+def depthwise(p: Program, op: Conv, x: int, y: int) -> None:
+    *image, channels = sizes(p.spec(x))
+    filters = op.kernel.shape[-1]
+    times = filters // channels
+    place = own_memory(p, x, filters)
+    if times > 1:  # filter c·times + m reads channel c
+        n = floats(p.spec(x))
+        repeated = p.buffer(n * times)
+        p.arrange(repeated, np.arange(n * times).reshape(n, times), place, np.arange(n)[:, None].repeat(times, 1))
+        place = repeated
+    taps = int(np.prod(op.window))
+    weights = np.zeros((1 + taps, up(filters, 16)), F32)
+    if op.bias is not None:
+        weights[0, :filters] = op.bias
+    weights[1:, :filters] = op.kernel.reshape(taps, filters)
+    pairs = pairs_of(op.padding, image, op.window, op.strides, op.dilation)
+    counts = sizes(p.spec(y))[:-1]
+    before = [a for a, _ in pairs]
+    axes = list(zip(image, counts, op.window, op.strides, op.dilation, before))
+    window(p, WEIGHTED, place, y, filters, axes, p.weights(weights), op.activation)
+
+
+@packs(Pool)
+def pool(p: Program, op: Pool, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    *image, channels = sizes(p.spec(xs[0]))
+    if len(image) > 2:
+        raise NotNative("pooling of volumes")
+    ones = (1,) * len(image)
+    pairs = pairs_of(op.padding, image, op.window, op.strides, ones)
+    counts = window_count(op.padding, image, op.window, op.strides, ones)
+    axes = list(zip(image, (c or 0 for c in counts), op.window, op.strides, ones, (a for a, _ in pairs)))
+    window(p, MAXIMUM if op.kind == "max" else MEAN, own_memory(p, xs[0], channels), ys[0], channels, axes, 0, None)
+
+
+@packs(GlobalPool)
+def global_pool(p: Program, op: GlobalPool, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    if len(xs) > 1:
+        raise NotNative("a mask")
+    *image, channels = sizes(p.spec(xs[0]))
+    n = int(np.prod(image))
+    high = next(k for k in range(max(1, int(n**0.5)), 0, -1) if n % k == 0)  # any two factors do: rows are summed by themselves
+    axes = [(k, 1, k, 1, 1, 0) for k in (high, n // high)]
+    window(p, MAXIMUM if op.kind == "max" else MEAN, own_memory(p, xs[0], channels), ys[0], channels, axes, 0, None)
+
+
+@packs(Pad)
+def pad(p: Program, op: Pad, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    if op.mode != "constant":
+        raise NotNative(f"{op.mode} padding")
+    out, shape, whole = p.places[ys[0]], sizes(p.spec(xs[0])), np.arange(floats(p.spec(ys[0])))
+    p.arrange(out, whole, p.constant(np.float32(op.value)), np.zeros_like(whole))
+    inner = whole.reshape(sizes(p.spec(ys[0])))[tuple(slice(a, a + n) for n, (a, _) in zip(shape, op.widths))]
+    p.arrange(out, inner, p.places[xs[0]], np.arange(inner.size).reshape(shape))
+
+
+@packs(Repeat)
+def repeat(p: Program, op: Repeat, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    shape = sizes(p.spec(xs[0]))
+    before, after = int(np.prod(shape[: op.axis + 1])), int(np.prod(shape[op.axis + 1 :]))
+    split = (before, op.times, after)
+    numbers = np.broadcast_to(np.arange(before * after).reshape(before, 1, after), split)
+    p.arrange(p.places[ys[0]], np.arange(numbers.size).reshape(split), p.places[xs[0]], numbers)
