@@ -123,12 +123,12 @@ def select(mask: Lanes, x: Lanes | float, y: Lanes | float) -> Lanes:
 
 
 def maximum(x: Lanes, y: Lanes | float) -> Lanes:
-    """The larger one; NaN if either is, as numpy.maximum."""
-    return select((x > y) | x.is_nan(), x, y)
+    """The larger one; NaN if either is, as numpy.maximum. With a number for y it is one instruction."""
+    return select((x > y) | x.is_nan(), x, y) if isinstance(y, Lanes) else select(x < y, y, x)
 
 
 def minimum(x: Lanes, y: Lanes | float) -> Lanes:
-    return select((x < y) | x.is_nan(), x, y)
+    return select((x < y) | x.is_nan(), x, y) if isinstance(y, Lanes) else select(x > y, y, x)
 
 
 def copysign(x: Lanes, y: Lanes) -> Lanes:
@@ -183,6 +183,13 @@ def read(b: Any, address: Any, kind: Any = FLOATS) -> Any:
 
 def write(b: Any, value: Any, address: Any) -> None:
     b.store(value, pointer(b, address, value.type), align=4)
+
+
+def prefetch(b: Any, address: Any) -> None:
+    """Ask for the cache line at an address, which need not be memory at all, to come to the second-level cache."""
+    place = pointer(b, address, ir.IntType(8))
+    kind = ir.FunctionType(ir.VoidType(), [place.type, I32, I32, I32])
+    b.call(b.module.declare_intrinsic("llvm.prefetch", [place.type], kind), [place, I32(0), I32(2), I32(1)])
 
 
 def broadcast(b: Any, scalar: Any) -> Any:

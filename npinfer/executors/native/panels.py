@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from npinfer.executors.native import lanes
-from npinfer.executors.native.lanes import F32, FLOATS, I64, LANES, Lanes, broadcast, pointer, write
+from npinfer.executors.native.lanes import F32, FLOATS, I64, LANES, Lanes, broadcast, pointer, prefetch, write
 from npinfer.executors.native.opcodes import LINE
 from npinfer.executors.native.vector import (
     f32_at,
@@ -59,9 +59,10 @@ def shape_of_block(context: Any, panel: int, level: int) -> tuple[int, int]:
     return rows, max(v for v in (4, 2, 1) if v <= panel and v * rows <= max(room, rows))
 
 
-def make_block(panel: int, level: int) -> Any:
+def make_block(panel: int, level: int, far: bool) -> Any:
     """block(x, x_stride, kernel, begin, begin_stride, y, y_stride, n): y = begin + x @ kernel for some rows (shape_of_block)
-    and n kernel rows of `panel` vectors; strides in bytes."""
+    and n kernel rows of `panel` vectors; strides in bytes. far: ask for the kernel rows after the next CACHED ones meanwhile,
+    so that they come from far away in time."""
     chains = CHAINS[panel]
 
     @intrinsic  # type: ignore[untyped-decorator]
@@ -71,7 +72,7 @@ def make_block(panel: int, level: int) -> Any:
         def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
             rows, width = shape_of_block(c, panel, level)
             for first in range(0, panel, width):
-                _columns(c, b, args, rows, range(first, first + width), panel, chains)
+                _columns(c, b, args, rows, range(first, first + width), panel, chains, far)
             return c.get_dummy_value()
 
         return types.void(*[types.intp] * 8), codegen
@@ -79,7 +80,7 @@ def make_block(panel: int, level: int) -> Any:
     return block
 
 
-def _columns(c: Any, b: Any, args: Any, rows: int, columns: range, panel: int, chains: int) -> None:
+def _columns(c: Any, b: Any, args: Any, rows: int, columns: range, panel: int, chains: int, far: bool) -> None:
     """The loop of one register block: `rows` rows of x times some vectors ("columns") of the panel."""
     x, x_stride, kernel, begin, begin_stride, y, y_stride, n = args
     fused = has_fma(c)
@@ -90,6 +91,9 @@ def _columns(c: Any, b: Any, args: Any, rows: int, columns: range, panel: int, c
     def chained(sums: Any, chain: int, line: Any, i: Any) -> Any:
         """The sums after input i, whose kernel row is at `line`."""
         ws = [vector(b.add(line, I64(LINE * u))) for u in columns]
+        if far:
+            for u in columns:
+                prefetch(b, b.add(line, I64(LINE * (panel * CACHED + u))))
         at = b.shl(i, I64(2))
         for r in range(rows):
             scalar = b.load(pointer(b, b.add(starts[r], at), F32), align=4)
@@ -161,19 +165,19 @@ def _rows_of(panel: int, level: int) -> Any:
     return rows
 
 
-def make_strip(panel: int) -> Any:
-    """strip(x, x_stride, w, y, y_stride, n, m): m rows of x times one panel, whole vectors written.
+def make_strip(panel: int, far: bool = False) -> Any:
+    """strip(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m): y = begin + m rows of x times a panel. Whole vectors
+    are written; y may be begin.
 
     For many rows, so many kernel rows at a time that they stay in the first-level cache while all rows of x use them; the sums
     so far wait in y meanwhile, which changes no bit.
     """
-    many, four, two, one = (make_block(panel, level) for level in range(4))
+    many, four, two, one = (make_block(panel, level, far and level < 3) for level in range(4))
     rows, at_most_four, at_most_two = (_rows_of(panel, level) for level in range(3))
     whole = CHAINS[panel] > 1  # several sums an output can't wait in y
 
     @jit
-    def strip(x, x_stride, w, y, y_stride, n, m):
-        begin, begin_stride, kernel = w, 0, w + LINE * panel
+    def strip(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m):
         while True:
             part = n if whole or m == 1 else min(n, CACHED)
             r = 0
@@ -215,7 +219,7 @@ def make_strip(panel: int) -> Any:
     return strip
 
 
-strip4, strip2, strip1 = make_strip(4), make_strip(2), make_strip(1)
+strip4, strip4_far, strip2, strip1 = make_strip(4), make_strip(4, True), make_strip(2), make_strip(1)
 
 
 @jit
@@ -225,22 +229,24 @@ def panel_vectors(vectors):
 
 
 @jit
-def strip_of(width, x, x_stride, w, y, y_stride, n, m):
-    if width == 4:
-        strip4(x, x_stride, w, y, y_stride, n, m)
+def strip_of(width, far, x, x_stride, w, y, y_stride, n, m):
+    if width == 4 and far:
+        strip4_far(x, x_stride, w + 4 * LINE, w, 0, y, y_stride, n, m)
+    elif width == 4:
+        strip4(x, x_stride, w + 4 * LINE, w, 0, y, y_stride, n, m)
     elif width == 2:
-        strip2(x, x_stride, w, y, y_stride, n, m)
+        strip2(x, x_stride, w + 2 * LINE, w, 0, y, y_stride, n, m)
     else:
-        strip1(x, x_stride, w, y, y_stride, n, m)
+        strip1(x, x_stride, w + LINE, w, 0, y, y_stride, n, m)
 
 
 @jit
-def product(x, x_stride, w, y, y_stride, n, n_out, m):
+def product(far, x, x_stride, w, y, y_stride, n, n_out, m):
     """m rows of x times all panels. Writes whole vectors: y's rows have room for n_out rounded up to 16."""
     vectors = (n_out + 15) >> 4
     while vectors > 0:
         width = panel_vectors(vectors)
-        strip_of(width, x, x_stride, w, y, y_stride, n, m)
+        strip_of(width, far, x, x_stride, w, y, y_stride, n, m)
         w += width * LINE * (n + 1)
         y += width * LINE
         vectors -= width
@@ -258,17 +264,17 @@ def copy_floats(source, target, n):
 
 
 @jit
-def exact_product(x, x_stride, w, y, y_stride, n, n_out, m, temp, room):
+def exact_product(far, x, x_stride, w, y, y_stride, n, n_out, m, temp, room):
     """The same, writing n_out floats a row and nothing beyond; temp: working space for `room` rows of a panel."""
     while n_out > 0:
         width = panel_vectors((n_out + 15) >> 4)
         if n_out >= width * 16:
-            strip_of(width, x, x_stride, w, y, y_stride, n, m)
+            strip_of(width, far, x, x_stride, w, y, y_stride, n, m)
         else:
             done = 0
             while done < m:
                 part = min(m - done, room)
-                strip_of(width, x + done * x_stride, x_stride, w, temp, width * LINE, n, part)
+                strip_of(width, far, x + done * x_stride, x_stride, w, temp, width * LINE, n, part)
                 for r in range(part):
                     copy_floats(temp + r * width * LINE, y + (done + r) * y_stride, n_out)
                 done += part

@@ -57,7 +57,7 @@ def _cut(graph: Graph, first: int, end: int, native: bool) -> Stretch:
     later.update((*graph.outputs, *(s.output for s in graph.states)))
     outputs = tuple(v for v in range(start, stop) if v in later)
     if not native:
-        return Stretch(first, inputs, tuple(range(start, stop)), None, nodes[0])
+        return Stretch(first, nodes[0].inputs, tuple(range(start, stop)), None, nodes[0])
     if not outputs:
         raise NotNative("nothing of it is used")
     number = {v: k for k, v in enumerate(inputs)}
