@@ -12,7 +12,7 @@ What is written:
   outputs "state_0_next" …, to be fed back at the next call;
 - the writer and the version of Keras that wrote the source, as metadata.
 
-float64 models stay float64. Recurrent layers are ONNX's LSTM, GRU and RNN where those mean the same (recurrent.py), else a Scan;
+float64 models stay float64. Recurrent layers are ONNX's LSTM, GRU and RNN where those mean the same (recurrent.py), else Scan;
 OpenVINO 2026 refuses the ones with hard_sigmoid inside, ONNX Runtime runs them. Quantized layers compute in floating point with
 the roundings that Keras makes. Weights of 2 GB and more go to a second file, PATH.data.
 """
