@@ -60,6 +60,7 @@ class Kit:
         self.number = tuple(int(n) for n in self.version.split("-")[0].split(".")[:2])
         self.major = self.number[0]
         self.tf_keras = self.major == 2 and (name != "keras" or self.number >= (2, 4))
+        self.shapeless = self.major == 2 and self.number < (2, 3)  # InputLayer leaves no shape in a Sequential's file
         self.label = keras.backend.backend() if hasattr(keras.backend, "backend") else "tensorflow"
         self.ops = getattr(keras, "ops", None)
         self.inputs = []  # (per-sample shape, dtype, options) in the order of `input` calls
@@ -127,10 +128,16 @@ class Kit:
                 x = layer(x)
             return self.model(start, x)
         self.inputs.append((shape, None, {"vocabulary": None, "blank": None, "scale": 1.0, **options}))
-        if form == "built" and self.major > 1:
+        if form == "built" and self.major > 1 and not (self.shapeless and len(shape) > 1):
             model = self.seq(layers)
             model.build((None, *shape))
             return model
+        if self.major < 3 and (form == "built" or (self.shapeless and len(shape) > 1)):
+            name = "_batch_input_shape" if self.tf_keras else "batch_input_shape"  # as if given to the first layer
+            setattr(layers[0], name, (None, *shape))
+            if getattr(layers[0], "dtype", None) is None:
+                layers[0].dtype = "float32"
+            return self.seq(layers)
         return self.seq(layers, shape)
 
     def merge(self, kind, values, **options):
@@ -397,12 +404,12 @@ def main():
             left.append("{}: {}: {}".format(case.name, type(e).__name__, " ".join(str(e).split())[:140]))
             continue
         left += [f"{case.name}{e}" for e in errors]
-        rows = [r for r in rows if (r["env"], r["tier"], r["model"]) != (env, str(case.tier), case.name)] + [row]
+        rows = [r for r in rows if (r["env"], str(r["tier"]), r["model"]) != (env, str(case.tier), case.name)] + [row]
         print("{}: {}".format(case.name, row["files"]), flush=True)
-    with open(manifest, "w", newline="", encoding="utf-8") as f:
-        writer = csv.DictWriter(f, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+        with open(manifest, "w", newline="", encoding="utf-8") as f:
+            writer = csv.DictWriter(f, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
     print(f"left out by Keras {kit.version}:", *left, sep="\n  ", file=sys.stderr)
     return 0
 

@@ -45,14 +45,14 @@ def _read(raw: RawFile, root: Group) -> None:
     if text is not None:
         raw.config = architecture(text, source, f"{where}: model_config")
     weights = root.find("model_weights")
-    if isinstance(weights, Group):
+    if text is None and root.strings("layer_names") is not None:  # also where a layer is called model_weights
+        raw.legacy, raw.top_level = _legacy(root)
+    elif isinstance(weights, Group):
         raw.keras_version = raw.keras_version or weights.text("keras_version")
         raw.backend = raw.backend or weights.text("backend")
         raw.legacy, raw.top_level = _legacy(weights)
     elif text is not None:
         raise FormatError(f"{where}: has an architecture (model_config) but no group model_weights; save the model again")
-    elif root.strings("layer_names") is not None:
-        raw.legacy, raw.top_level = _legacy(root)
     elif root.integer("nb_layers") is not None:
         raw.legacy, raw.nb_layers = _nb_layers(root), True
     else:
