@@ -11,13 +11,14 @@ from npinfer.errors import CheckError
 from npinfer.graph import Array, Spec
 
 
-def random_inputs(specs: Sequence[Spec], rows: int, open_size: int = 8) -> list[Array]:
-    """Standard normal floats, integers 0 and 1, of shape (rows, *spec.shape); unknown sizes become `open_size`."""
+def random_inputs(specs: Sequence[Spec], rows: int, open_size: int = 8, whole: bool = False) -> list[Array]:
+    """Standard normal floats, integers 0 and 1, of shape (rows, *spec.shape); unknown sizes become `open_size`. whole: floats
+    too are 0 and 1, for networks that take them as indices."""
     rng = np.random.default_rng(0)
     arrays = []
     for spec in specs:
         shape = (rows, *(open_size if n is None else n for n in spec.shape))
-        x = rng.normal(size=shape) if spec.dtype.kind == "f" else rng.integers(0, 2, shape)
+        x = rng.normal(size=shape) if spec.dtype.kind == "f" and not whole else rng.integers(0, 2, shape)
         arrays.append(x.astype(spec.dtype))
     return arrays
 

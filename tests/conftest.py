@@ -34,7 +34,13 @@ class Case(NamedTuple):
         return f"{self.row['env']}-{self.base}"
 
     def files(self) -> list[Path]:
-        return [self.folder / f for f in self.row["files"].split()]
+        """The files to load; not architectures alone, not single shards."""
+        names = [f for f in self.row["files"].split() if "_0000" not in f]
+        return [self.folder / f for f in names if f.endswith(".weights.json") or not f.endswith(".json")]
+
+    def architecture(self) -> Path:
+        """The JSON for files of weights alone; the sharded case is the plain one in several files."""
+        return self.folder / f"{self.base.replace('sharded', 'plain')}.json"
 
     def io(self) -> tuple[dict[str, Any], Any]:
         """(meta, arrays) of the case's .npz."""

@@ -19,14 +19,16 @@ from npinfer.checking import flatten_outputs
 from npinfer.graph import Array
 
 CASES = cases()
-JUDGED = [c for c in CASES if c.row["expect"] in ("ok", "ok-or-refuse")]
+#: adapted in float64 before its float32 weights were written: the file can't give the float64 outputs
+FLOAT32_STATISTICS = ("Normalization-adapt",)
+JUDGED = [c for c in CASES if c.files() and c.row["expect"] in ("ok", "ok-or-refuse")]
 REFUSED = [c for c in CASES if c.row["expect"] == "refuse"]
 HALF = {"bfloat16": 5e-2, "float16": 5e-3}  # about 2⁻⁸ and 2⁻¹¹, over a few layers
 
 
 def load(path: Path, case: Case, **options: Any) -> npinfer.Model:
-    if path.name.endswith((".wonly.h5", ".weights.h5", ".weights.json")):
-        options["config"] = case.folder / f"{case.base}.json"
+    if path.name.endswith((".wonly.h5", ".weights.h5", ".weights.json")) and case.architecture().exists():
+        options["config"] = case.architecture()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", npinfer.NpinferWarning)
         return npinfer.load(path, **options)
@@ -91,7 +93,7 @@ def test_outputs_are_those_of_keras(case: Case, engine: str) -> None:
                     assert_close(bound_rows(model, xs), want, ref, rtol, False, f"{where}, bind()")
 
 
-@pytest.mark.parametrize("case", [c for c in JUDGED if c.row["rtol64"]], ids=str)
+@pytest.mark.parametrize("case", [c for c in JUDGED if c.row["rtol64"] and c.row["model"] not in FLOAT32_STATISTICS], ids=str)
 def test_float64_is_exact(case: Case) -> None:
     """Against the float64 run of the same network, and between our own executors to 1e-12."""
     meta, data = case.io()

@@ -22,14 +22,23 @@ ALL_VERSIONS = {
     "lstm-basic": (".h5",),
     "gru-basic": (".h5",),
 }
-LARGEST_FILE = 36_000  # bytes; keeps the repository small
+LARGEST_FILE, LARGEST_VARIANT = 70_000, 36_000  # bytes of a case's first file and of its others; keeps the repository small
 LARGER = ("mlp-seed",)
+#: cases whose expectation can't be met from the file alone
+LEFT_OUT = {
+    # TF 2.10 doesn't write `invert`: its own load_model gives the plain Normalization, not the outputs of the model in memory
+    ("tf210", "Normalization-invert"),
+    # Keras 3 writes the old layout without `module`, so nothing tells the user's class from Dense; Keras loads it as Dense too
+    ("k3new", "trap-custom-subclass-named-Dense"),
+}
 
 
 def chosen(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     """The rows to keep, each with the files to keep in it."""
     by_model = defaultdict(list)
     for row in rows:
+        if (row["env"], row["model"]) in LEFT_OUT:
+            continue
         by_model[row["tier"], row["model"]].append(row)
     kept = []
     for (_, model), group in by_model.items():
@@ -53,8 +62,9 @@ def main(source: Path) -> None:
         base = f"t{row['tier'].split(':')[-1]}-{row['model']}"
         files = row["files"].split()
         if row["model"] not in LARGER:
-            files = [f for f in files if (folder / f).stat().st_size <= LARGEST_FILE]
-        if not files and row["files"]:
+            limits = [LARGEST_FILE] + [LARGEST_VARIANT] * len(files)
+            files = [f for f, limit in zip(files, limits) if (folder / f).stat().st_size <= limit]
+        if not any(f.endswith((".h5", ".keras", ".weights.json")) for f in files):
             continue
         extra = [f for f in (f"{base}.npz", f"{base}.json") if (folder / f).exists()]
         extra += [p.name for p in folder.glob(f"{base}_0*.h5")] if "sharded" in base else []
