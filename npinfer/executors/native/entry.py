@@ -6,6 +6,7 @@ Adding an opcode: a function `(row, frame, m) -> status`, a number in opcodes.py
 from __future__ import annotations
 
 from npinfer.executors.native import opcodes as op
+from npinfer.executors.native.cells import cell_row
 from npinfer.executors.native.frame import operand
 from npinfer.executors.native.images import conv_row, window_row
 from npinfer.executors.native.loops import (
@@ -19,7 +20,7 @@ from npinfer.executors.native.loops import (
     softmax_row,
 )
 from npinfer.executors.native.opcodes import ARENA, LINE, OUT, ROW, SIZES, WEIGHTS, A, B
-from npinfer.executors.native.panels import dots, exact_product, product
+from npinfer.executors.native.panels import dots, exact_product, product, product_one
 from npinfer.executors.native.record import (
     GENERATION,
     NO_SCRATCH,
@@ -43,6 +44,10 @@ def dense_row(row, frame, m):
     y, y_stride = operand(row, OUT, frame, m)
     w = i64_at(frame, ARENA) + i64_at(row, WEIGHTS)
     n, n_out, inner, exact = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2), i64_at(row, SIZES + 3)
+    if exact == 0 and m == 1:
+        product_one(x, w, y, n, n_out)
+        finish(row, y, y_stride, y_stride >> 2, 1)
+        return 0
     far = i64_at(row, SIZES + 4)
     temp, temp_stride = operand(row, B, frame, m)
     room = m * temp_stride >> 8  # rows of a panel
@@ -96,6 +101,8 @@ def execute(row, frame, m):
         return conv_row(row, frame, m)
     if opcode == op.WINDOW:
         return window_row(row, frame, m)
+    if opcode == op.CELL:
+        return cell_row(row, frame, m)
     return gather_row(row, frame, m)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-ROW: Final = 24
+ROW: Final = 48
 SCRATCH: Final = 0
 ARENA: Final = 1
 FIRST_INPUT: Final = 2
@@ -24,6 +24,7 @@ OUT: Final = 5  # operands: region, offset, stride
 A: Final = 8
 B: Final = 11
 SIZES: Final = 14  # what the opcode says
+MORE: Final = 24  # up to eight further operands
 
 # opcodes. "inner" counts the vectors of a sample that one row of weights is applied to (1 unless the sample has leading axes)
 #: sizes: n_in, n_out, inner, exact (1: nothing beyond n_out may be written; B is then working space, a panel wide and some rows
@@ -41,6 +42,9 @@ REDUCE: Final = 7  # sizes: outer, n, place in REDUCTIONS; along the last axis
 GATHER: Final = 8  # sizes: indices a sample, bytes of an entry, entries, dtype (place in INDEX_DTYPES), number for errors
 CONV: Final = 9  # sizes: where in the arena its description is (pack_images.py). a: the image, b: room for a padded one
 WINDOW: Final = 10  # sizes: the same. Depthwise convolution and pooling: each channel by itself
+CELL: Final = 11  # a recurrent layer (cells.py). a: the sequence, b: working space, more operands: h, c, previous output, mask,
+# next h, next c. sizes: place in CELLS, steps, n_in, units, steps projected at once, flags, the gates' activation, offsets
+# behind WEIGHTS of the kernel, of the recurrent kernel, of what else the cell has. At WEIGHTS: both activations' parameters
 
 #: A walk: how an op goes through its arrays. WALK int64 words: 4 lengths, then for out, a and b 4 strides and a start, in bytes
 WALK: Final = 4 + 3 * 5
@@ -48,6 +52,10 @@ WALK: Final = 4 + 3 * 5
 BINARIES: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod")
 INDEX_DTYPES: Final = ("float32", "int32", "int64")
+CELLS: Final = ("simple", "lstm", "gru", "gru_after")
+#: flags of CELL: y of all steps · from the last step · some steps don't count, and give the state, or zeros (else y as before)
+#: · which operands there are
+SEQUENCE, BACKWARDS, MASKED, MASKED_STATE, MASKED_ZERO, STATES, PREVIOUS, Y, NEXT_H, NEXT_C = (1 << k for k in range(10))
 
 #: elementwise kinds of npinfer.ops.activations that have a compiled form; the number in a table row is the place here
 KINDS: Final = (

@@ -20,6 +20,7 @@ from npinfer.executors.native.opcodes import (
     FIRST_INPUT,
     KINDS,
     LINE,
+    MORE,
     OPCODE,
     OUT,
     PARAMETERS,
@@ -134,8 +135,10 @@ class Program:
         weights: int = 0,
         activation: Op | None = None,
         parameters: Sequence[float] = (),
+        more: Sequence[Place | None] = (),
     ) -> None:
-        """Append a row. activation: an Activation op to apply to the result (or, MAP, the operation itself)."""
+        """Append a row. activation: an Activation op to apply to the result (or, MAP, the operation itself). more: operands
+        beyond three."""
         words: dict[int, Any] = {OPCODE: opcode, WEIGHTS: weights}
         words.update({SIZES + k: int(v) for k, v in enumerate(values)})
         if activation is not None:
@@ -144,7 +147,8 @@ class Program:
             four = np.zeros(4, F32)
             four[: len(parameters)] = parameters
             words.update({PARAMETERS + k: int(w) for k, w in enumerate(four.view(np.int64))})
-        uses = tuple((word, place) for word, place in ((OUT, out), (A, a), (B, b)) if place is not None)
+        operands = ((OUT, out), (A, a), (B, b), *((MORE + 3 * k, place) for k, place in enumerate(more)))
+        uses = tuple((word, place) for word, place in operands if place is not None)
         for _, place in uses:
             if place.region == SCRATCH:
                 place.first = len(self._rows) if place.first < 0 else place.first
@@ -208,7 +212,7 @@ class Program:
 
     def _pass_homes_back(self) -> None:
         """Where only the form changes between a value and a result, compute the value in the result's memory."""
-        from npinfer.executors.native import pack_images  # noqa: F401 (its rules register themselves)
+        from npinfer.executors.native import pack_cells, pack_images  # noqa: F401 (their rules register themselves)
         from npinfer.executors.native.pack import FREE
 
         for k in reversed(range(len(self.graph.nodes))):

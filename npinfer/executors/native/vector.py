@@ -138,6 +138,7 @@ def _scalar(numba_type: Any, llvm_type: ir.Type, align: int) -> tuple[Any, Any]:
 f32_at, f32_put = _scalar(types.float32, F32, 4)
 i64_at, i64_put = _scalar(types.int64, I64, 8)
 i32_at, _ = _scalar(types.int32, I32, 4)
+i8_at, _ = _scalar(types.int8, ir.IntType(8), 1)
 
 #: an int64 that another thread may be writing: later reads can't move before it
 read_shared = primitive(types.int64, (types.intp,), lambda b, a: b.load_atomic(pointer(b, a, I64), "acquire", 8))
