@@ -8,19 +8,41 @@ from typing import Any
 import numpy as np
 
 from npinfer.errors import CheckError
-from npinfer.graph import Array, Spec
+from npinfer.graph import Array, Graph, Spec
+from npinfer.ops.cast import Cast
+from npinfer.ops.embedding import Embedding
 
 
-def random_inputs(specs: Sequence[Spec], rows: int, open_size: int = 8, whole: bool = False) -> list[Array]:
-    """Standard normal floats, integers 0 and 1, of shape (rows, *spec.shape); unknown sizes become `open_size`. whole: floats
-    too are 0 and 1, for networks that take them as indices."""
+def random_inputs(graph: Graph, rows: int, specs: Sequence[Spec] | None = None, open_size: int = 8) -> list[Array]:
+    """Inputs for a graph, or for its first len(specs) ones with sizes given: arrays of shape (rows, *spec.shape).
+
+    Standard normal floats, integers 0 and 1, and indices that exist for what feeds an embedding; unknown sizes become
+    `open_size`. The same ones each time.
+    """
     rng = np.random.default_rng(0)
+    tables = _tables(graph)
     arrays = []
-    for spec in specs:
+    for k, spec in enumerate(graph.inputs if specs is None else specs):
         shape = (rows, *(open_size if n is None else n for n in spec.shape))
-        x = rng.normal(size=shape) if spec.dtype.kind == "f" and not whole else rng.integers(0, 2, shape)
+        indices = k in tables or spec.dtype.kind != "f"
+        x = rng.integers(0, tables.get(k, 2), shape) if indices else rng.normal(size=shape)
         arrays.append(x.astype(spec.dtype))
     return arrays
+
+
+def _tables(graph: Graph) -> dict[int, int]:
+    """For inputs that embeddings read, as they are or cast: the number of entries of the smallest table."""
+    source = {v: v for v in range(len(graph.inputs))}
+    found: dict[int, int] = {}
+    for k, node in enumerate(graph.nodes):
+        origin = source.get(node.inputs[0]) if node.inputs else None
+        if origin is None:
+            continue
+        if isinstance(node.op, Cast):
+            source[graph.first[k]] = origin
+        if isinstance(node.op, Embedding):
+            found[origin] = min(len(node.op.table), found.get(origin, len(node.op.table)))
+    return found
 
 
 def compare(specs: Sequence[Spec], got: Sequence[Array], expected: Any, rtol: float) -> float:

@@ -178,7 +178,7 @@ def check(args: argparse.Namespace) -> None:
     else:
         from npinfer.checking import compare, random_inputs
 
-        x = random_inputs(model.inputs, 16)
+        x = random_inputs(model._graph, 16, model.inputs)
         args.engine = "reference"
         error = compare(model.outputs, model._plain(x), _load(args)._plain(x), args.rtol)
         against = "the reference engine, random inputs"

@@ -97,7 +97,7 @@ def measured(args: argparse.Namespace, tick: Callable[[], None] = lambda: None) 
     fixed = fix(specs, shapes)
 
     def pool(rows: int) -> list[Array]:
-        return random_inputs(fixed, rows)
+        return random_inputs(graph, rows, fixed)
 
     many = pool(SAMPLES)
     samples = [tuple(np.ascontiguousarray(x[k]) for x in many) for k in range(SAMPLES)]
@@ -226,7 +226,7 @@ def _compared(able: Sequence[Runner], base: Model, specs: Sequence[Spec]) -> dic
     """Each runner's largest difference from the NumPy engine's outputs, relative to an output's scale."""
     if not able:
         return {}
-    arrays = random_inputs(specs, 32)
+    arrays = random_inputs(base._graph, 32, specs)
     want = base._plain(arrays) if not base._graph.states else []
     found = {}
     for r in able:

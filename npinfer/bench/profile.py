@@ -93,7 +93,7 @@ def profiled(
 def _values(graph: Graph, batch: int | None) -> list[Array]:
     """All values of one run on random inputs, as single calls take them."""
     rows = batch or 1
-    values = random_inputs(graph.inputs, rows)
+    values = random_inputs(graph, rows)
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             got = node.op(*(values[v] for v in node.inputs))
