@@ -83,18 +83,6 @@ class Concatenate(Op):
         return Streamed(self.replace(axis=self.axis - 1))
 
 
-class Constant(Op):
-    """The same array for every sample; the input only gives the size of the batch."""
-
-    value: Array
-
-    def infer(self, _: Spec) -> Spec:
-        return Spec(self.value.shape, self.value.dtype)
-
-    def __call__(self, like: Array) -> Array:
-        return np.broadcast_to(self.value, (len(like), *self.value.shape))
-
-
 class FullLike(Op):
     """An array of the input's shape filled with one number."""
 

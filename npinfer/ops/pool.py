@@ -144,7 +144,8 @@ def _pool(rank: int, kind: str) -> Callable[[LayerCall, Value], Value]:
 def _global(rank: int, kind: str) -> Callable[[LayerCall, Value], Value]:
     def lower(call: LayerCall, x: Value) -> Value:
         """With or without keepdims; the average over steps leaves masked ones out."""
-        keepdims, mask = bool(call.config.get("keepdims", False)), x.mask
+        keepdims, given = bool(call.config.get("keepdims", False)), call.take("mask")
+        mask = x.mask if given is None else given
         y = channels_last(call, x._replace(mask=None), rank)
         takes = mask is not None and kind == "average" and rank == 1
         y = call.emit(GlobalPool(kind, keepdims), y, mask) if takes else call.emit(GlobalPool(kind, keepdims), y)
