@@ -219,17 +219,27 @@ class Model:
     def jit(self) -> Any:
         """The network for use inside numba.njit code, as an argument or captured: jit(x) or jit(x, out), positional.
 
+        What a stateful layer carries from call to call is given and returned there, so that any thread may call it:
+        jit(x, *states) → (*outputs, *next states), or jit(x, *states, *outs, *next_states); begin with zeros.
         Raises EngineError where the native engine isn't installed or doesn't cover every op, naming those.
         """
+        return self._jit("jit", stream=False)
+
+    @property
+    def jit_step(self) -> Any:
+        """One time step, as of bind(stream=True), for numba.njit code, with its states as in `jit`."""
+        return self._jit("jit_step", stream=True)
+
+    def _jit(self, name: str, stream: bool) -> Any:
         from npinfer.executors import native
 
-        reason = native.refusal(self._executor.graph)
+        executor = self._derived(None, True) if stream else self._executor
+        reason = native.refusal(executor.graph)
         if reason is not None:
-            raise EngineError(f"model.jit: {reason}")
-        executor = self._executor
+            raise EngineError(f"model.{name}: {reason}")
         if not isinstance(executor, native.NativeExecutor):
-            raise EngineError(f"model.jit: the model was loaded with engine={self.engine!r}; load it with engine='native'")
-        return executor.jit(partial(getattr, self, "jit"))
+            raise EngineError(f"model.{name}: the model was loaded with engine={self.engine!r}; load it with engine='native'")
+        return executor.jit(partial(getattr, self, name))
 
     # weights
 

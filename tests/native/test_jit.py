@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npinfer.errors import EngineError, ShapeError
+from npinfer.errors import ShapeError
 
 nb = pytest.importorskip("numba")
 
@@ -22,6 +22,7 @@ from standin import Again, Standin, compiled  # noqa: E402
 
 from npinfer.executors.native import abi  # noqa: E402
 from npinfer.executors.native.jit import Jit  # noqa: E402
+from npinfer.executors.steps import BoundStep  # noqa: E402
 
 X = np.array([1, 2, 3, 4.5], np.float32)
 Y = np.array([10.5, 11.5], np.float32)
@@ -203,9 +204,28 @@ def test_references_are_given_back(net: Standin) -> None:
     assert [sys.getrefcount(o) for o in (f, X, out, several)] == before
 
 
-def test_states_are_refused_and_copies_bind_again(net: Standin) -> None:
-    with pytest.raises(EngineError, match="state"):
-        Jit(Standin(compiled(), [(1,), (3,)], [(2,), (3,)], states=1).network, lambda: None)
+def test_states_are_arguments() -> None:
+    own = Standin(compiled(), [(1,), (3,)], [(2,), (3,)], states=1)
+    f, step = make(own), BoundStep(own.graph, None, False, own.graph.run, lambda: None)
+    state, following, y = np.zeros(3, F32), np.ones(3, F32), np.zeros(2, F32)
+
+    @nb.njit
+    def call(f: Any, x: Any, state: Any, y: Any, following: Any) -> Any:
+        f(x, state, y, following)
+        return f(x, state)
+
+    for x in np.arange(4, dtype=F32)[:, None]:
+        got = call(f, x, state, y, following)
+        np.testing.assert_array_equal(step(x), y)
+        for a, b, c in zip(got, (y, following), (y, step.state[0])):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, c)
+        state, following = following, state
+    with pytest.raises(ShapeError, match="shares memory"):
+        call(f, X[:1].copy(), state, y, state)
+
+
+def test_copies_bind_again(net: Standin) -> None:
     f = Jit(net.network, _Restored())
     np.testing.assert_array_equal(fresh(pickle.loads(pickle.dumps(f)), X), Y)
 

@@ -232,6 +232,34 @@ def test_states_are_kept_set_reset_forked_and_pickled(name: str) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("name", ["simple", "lstm"])
+def test_a_stream_inside_compiled_code(name: str) -> None:
+    nb = pytest.importorskip("numba")
+    stream = Stream(network(name))
+    step, x = stream.bind(), normal(TIMES, N_IN)
+    states = [np.zeros_like(s) for s in step.state]
+
+    @nb.njit
+    def lstm(f: Any, xs: Any, states: Any) -> Any:
+        ys = np.empty((len(xs), 2), np.float32)
+        a, b, c, d = states
+        for t in range(len(xs)):
+            ys[t], a, b, c, d = f(xs[t], a, b, c, d)
+        return ys
+
+    @nb.njit
+    def simple(f: Any, xs: Any, states: Any) -> Any:
+        ys = np.empty((len(xs), 2), np.float32)
+        a, b = states
+        for t in range(len(xs)):
+            ys[t], a, b = f(xs[t], a, b)
+        return ys
+
+    f = stream.executor.jit(lambda: None)
+    got = (lstm if name == "lstm" else simple)(f, x, tuple(states))
+    np.testing.assert_array_equal(got, [step(v) for v in x])
+
+
 @pytest.mark.parametrize("masked", ["previous", "state", "zero"])
 def test_a_masked_step(masked: str) -> None:
     for name in CELLS:

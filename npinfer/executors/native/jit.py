@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from numba.core.imputils import impl_ret_borrowed, impl_ret_new_ref, lower_const
 from numba.core.typing.templates import signature
 from numba.extending import NativeValue, lower_builtin, models, register_model, typeof_impl, unbox
 
-from npinfer.errors import EngineError, ShapeError
+from npinfer.errors import ShapeError
 from npinfer.executors.native import abi
 from npinfer.executors.native.abi import Network
 from npinfer.executors.native.step import NativeStep, Record
 from npinfer.executors.signature import Signature
 from npinfer.executors.steps import Rebind, graph_signature
+from npinfer.graph import Graph
 
 I64 = ir.IntType(64)
 SHAPES = "npinfer: an array's shape isn't the network's"
@@ -88,11 +90,13 @@ class Jit:
     it compiles), and of its shape (else ShapeError when it runs, as for outputs that share memory with other arguments;
     IndexError for an embedding index out of range). Numba loses exceptions raised inside `prange`. A function that captures it
     as a global isn't cached by `cache=True`; pass it as an argument there. In plain Python it does what `bind()` does.
+
+    A network with states keeps none here, so that any thread may call it: `jit(x, *states)` gives (*outputs, *next states),
+    `jit(x, *states, *outs, *next_states)` fills them. Begin with zeros; a next state can't be written over the one before.
     """
 
     def __init__(self, network: Network, rebind: Rebind) -> None:
-        if network.graph.states:
-            raise EngineError("model.jit: the model carries a state from call to call; use bind(stream=True)")
+        network = without_states(network)
         self._record, self._rebind = Record(network, None), rebind
         self._step = NativeStep(network, None, False, rebind)
         self.signature: Signature = graph_signature(network.graph, None)
@@ -112,6 +116,13 @@ class Jit:
 
     def __reduce__(self) -> Any:
         return _restore, (self._rebind,)
+
+
+def without_states(network: Network) -> Network:
+    """The same network with its states as inputs and outputs like others, behind them, where the entry has them anyway."""
+    graph = network.graph
+    outputs = (*graph.outputs, *(s.output for s in graph.states))
+    return replace(network, graph=Graph(graph.inputs, graph.nodes, outputs))
 
 
 _LAYOUT = _layout()
