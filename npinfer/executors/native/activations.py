@@ -22,6 +22,7 @@ from npinfer.executors.native.lanes import (
     fma,
     maximum,
     minimum,
+    paired,
     polynomial,
     select,
     sqrt,
@@ -35,10 +36,8 @@ LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4  # the first has nine b
 SQRT_HALF = 0.707106781186547524
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
-EXP = (0.499999940, 0.166665211, 0.0416682549, 0.00836866256, 0.00138214638)
-EXPM1 = (0.5, 0.166666672, 0.0416664891, 0.00833320711, 0.00139326649, 0.00019945098)
+EXP = (0.5, 0.166666672, 0.0416664891, 0.00833320711, 0.00139326649, 0.00019945098)  # (exp(r) - 1 - r)/r²
 LOG1P = (0.333333343, 0.199998841, 0.142899781, 0.110479429, 0.0940650702, 0.0838215053)
-TANH = (0.333333313, -0.133328587, 0.0537895896, -0.0196802914)
 TANH_SHRINK = (0.333333343, -0.133334085, 0.0539777391, -0.021915311, 0.00897051953, -0.00371838594, 0.00150641694,
                -0.000535385741, 0.000143202371, -2.40520858e-05, 1.84396879e-06)  # fmt: skip
 ERF = (1.12837911, -0.376121074, 0.112762101, -0.0264815763, 0.00440259743, -0.000171880369)
@@ -79,8 +78,8 @@ def exp_parts(x: Lanes, rest: Lanes | float = 0) -> tuple[Lanes, Lanes, Lanes]:
     r, n = reduced(x)
     if isinstance(rest, Lanes):
         r = r + rest
-    one = r + 1
-    return one + fma(r * r, polynomial(r, EXP), r - (one - 1)), *powers(n)  # what 1 + r rounds off isn't lost
+    one, square = r + 1, r * r
+    return one + fma(square, paired(r, square, EXP), r - (one - 1)), *powers(n)  # what 1 + r rounds off isn't lost
 
 
 def exponential(x: Lanes) -> Lanes:
@@ -88,11 +87,16 @@ def exponential(x: Lanes) -> Lanes:
     return p * a * b
 
 
+def expm1_within(x: Lanes) -> Lanes:
+    """2**n·expm1(r) + (2**n - 1) for -20 ≤ x ≤ 88."""
+    r, n = reduced(x)
+    s, square = power(n), r * r
+    return fma(square * s, paired(r, square, EXP), fma(r, s, s - 1))
+
+
 def expm1(x: Lanes) -> Lanes:
-    """exp(x) - 1 with all digits at small x, for x ≤ 88: 2**n·expm1(r) + (2**n - 1)."""
-    r, n = reduced(maximum(x, -20))
-    s = power(n)
-    y = fma(fma(r * r, polynomial(r, EXPM1), r), s, s - 1)
+    """exp(x) - 1 with all digits at small x, for x ≤ 88."""
+    y = expm1_within(maximum(x, -20))
     return select(abs(x) < 1e-8, x, y)  # the sum would make -0 into 0
 
 
@@ -158,12 +162,14 @@ def celu(x: Lanes, alpha: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """sign(x)·e/(e + 2) with e = expm1(2|x|), which cancels nowhere; x - x³·(1/3 - …) where that rounds less."""
+    """sign(x)·(p + 1 - t)/(p + 1 + t) with p = expm1(r), t = 2**-n, 2|x| = n·ln 2 + r: the numerator cancels nowhere."""
     r, n = reduced(minimum(abs(x) * 2, 20))
-    s = power(n)
-    e = fma(fma(r * r, polynomial(r, EXPM1), r), s, s - 1)
-    square = x * x
-    return copysign(select(abs(x) < 0.35, fma(-x * square, polynomial(square, TANH), x), e / (e + 2)), x)
+    square, t = r * r, floats((127 + ROUND_BITS - n) << 23)
+    above = fma(square, paired(r, square, EXP), r + (1 - t))
+    below = above + (t + t)
+    lost = above - (below - (t + t))  # by rounding the sum, which counts where t is 1; 0.55 is about 1/below
+    y = above / below
+    return copysign(fma(-y, 0.55 * lost, y), x)
 
 
 def over_one_plus_exp(factor: Lanes | float, left: Lanes, x: Lanes, rest: Lanes | float = 0) -> Lanes:

@@ -240,6 +240,27 @@ def strip_of(width, far, x, x_stride, w, y, y_stride, n, m):
         strip1(x, x_stride, w + LINE, w, 0, y, y_stride, n, m)
 
 
+one4, one2, one1 = make_block(4, 3, False), make_block(2, 3, False), make_block(1, 3, False)
+
+
+@jit
+def product_one(x, w, y, n, n_out):
+    """`product` for one row, on the shortest way."""
+    vectors = (n_out + 15) >> 4
+    while vectors >= 4:
+        one4(x, 0, w + 4 * LINE, w, 0, y, 0, n)
+        w += 4 * LINE * (n + 1)
+        y += 4 * LINE
+        vectors -= 4
+    if vectors >= 2:
+        one2(x, 0, w + 2 * LINE, w, 0, y, 0, n)
+        w += 2 * LINE * (n + 1)
+        y += 2 * LINE
+        vectors -= 2
+    if vectors > 0:
+        one1(x, 0, w + LINE, w, 0, y, 0, n)
+
+
 @jit
 def product(far, x, x_stride, w, y, y_stride, n, n_out, m):
     """m rows of x times all panels. Writes whole vectors: y's rows have room for n_out rounded up to 16."""
