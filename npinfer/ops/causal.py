@@ -38,6 +38,11 @@ class Window(Op):
         return rows[:, :: self.dilation].reshape(len(x), -1), rows[:, 1:]
 
 
+class WindowDense(Dense):
+    """A convolution's window as one vector times its kernel. An op of its own, so that an engine whose convolutions add in
+    another order than its Dense layers can add in that order here too: a stream then equals the whole run to the last bit."""
+
+
 def stream_conv(conv: Conv, x: Spec) -> Streamed:
     """A Conv over time as one step: a Dense on its window, or a Conv of one window where channels come in groups.
 
@@ -60,7 +65,7 @@ def stream_conv(conv: Conv, x: Spec) -> Streamed:
     alone = conv.replace(padding="valid", dilation=(1,))
     chain: list[Op] = [Reshape((taps, channels)), alone, Reshape((filters,))]
     if conv.groups == 1:
-        chain = [Dense(conv.kernel.reshape(-1, filters), conv.bias, conv.activation)]
+        chain = [WindowDense(conv.kernel.reshape(-1, filters), conv.bias, conv.activation)]
     last, following = (2, 4) if reach else (0, 1)
     for op in chain:
         nodes.append(Node(op, (last,)))

@@ -179,3 +179,22 @@ def test_swap_of_weights() -> None:
     native.run([x])
     native.swap(b)
     np.testing.assert_allclose(native.run([x])[0], b(x)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_a_stream_of_causal_convolutions_is_the_whole_run_to_the_last_bit() -> None:
+    from npinfer.streams import step_graph
+
+    layers = (
+        conv((3,), 5, 70, padding="causal", dilation=(2,), activation=Activation("tanh")),
+        conv((4,), 70, 9, padding="causal", activation=Activation("relu")),
+        conv((1,), 9, 3),
+    )
+    whole, x = chain((20, 5), *layers), normal(1, 20, 5)
+    expected = NativeExecutor(whole, 1).run([x])[0]
+    step = step_graph(whole)
+    native = NativeExecutor(step, 1)
+    assert native.uncovered() == []
+    states = [np.zeros((1, *(n or 0 for n in s.shape)), F) for s in step.inputs[1:]]
+    for t in range(20):
+        y, *states = native.run([np.ascontiguousarray(x[:, t]), *states])
+        assert y.tobytes() == expected[:, t].tobytes()

@@ -39,23 +39,26 @@ def rows_of_block(context: Any, level: int) -> int:
     return min(most, (most, 4, 2, 1)[level])
 
 
-def make_block(level: int) -> Any:
-    """block(x, starts, w, y, y_stride, segments, count, length): 16 filters of some pixels. w: bias, then a vector an input.
+def make_block(level: int, panels: int = 1) -> Any:
+    """block(x, starts, w, panel, y, y_stride, segments, count, length): 16 filters of some pixels, or of several panels, each
+    `panel` bytes long: bias, then a vector an input.
     starts: the address of the pixels' offsets in x; segments: of `count` offsets in a window, each `length` bytes long."""
 
     @intrinsic  # type: ignore[untyped-decorator]
-    def block(context: Any, x: Any, starts: Any, w: Any, y: Any, y_stride: Any, segments: Any, count: Any, length: Any) -> Any:
+    def block(
+        context: Any, x: Any, starts: Any, w: Any, panel: Any, y: Any, y_stride: Any, segments: Any, count: Any, length: Any
+    ) -> Any:
         def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
-            _block(c, b, args, rows_of_block(c, level))
+            _block(c, b, args, rows_of_block(c, level), panels)
             return c.get_dummy_value()
 
-        return types.void(*[types.intp] * 8), codegen
+        return types.void(*[types.intp] * 9), codegen
 
     return block
 
 
-def _block(c: Any, b: Any, args: Any, rows: int) -> None:
-    x, starts, w, y, y_stride, segments, count, length = args
+def _block(c: Any, b: Any, args: Any, rows: int, panels: int) -> None:
+    x, starts, w, panel, y, y_stride, segments, count, length = args
     fused = has_fma(c)
 
     def loop(begin: list[Any], body: Any, more: Any) -> list[Any]:
@@ -73,7 +76,8 @@ def _block(c: Any, b: Any, args: Any, rows: int) -> None:
         return new
 
     pixels = [b.add(x, b.load(pointer(b, b.add(starts, I64(8 * r)), I64), align=8)) for r in range(rows)]
-    bias = b.load(pointer(b, w), align=LINE)
+    ahead = [b.mul(panel, I64(q)) if q else I64(0) for q in range(panels)]
+    bias = [b.load(pointer(b, b.add(w, q)), align=LINE) for q in ahead]
     last = b.add(segments, b.shl(count, I64(3)))
 
     def segment(values: list[Any]) -> list[Any]:
@@ -83,21 +87,23 @@ def _block(c: Any, b: Any, args: Any, rows: int) -> None:
 
         def tap(values: list[Any]) -> list[Any]:
             i, line, *sums = values
-            weights = b.load(pointer(b, line), align=LINE)
+            weights = [b.load(pointer(b, b.add(line, q)), align=LINE) for q in ahead]
             new = []
-            for pixel, total in zip(pixels, sums):
+            for r, pixel in enumerate(pixels):
                 scalar = b.load(pointer(b, b.add(pixel, i), F32), align=4)
                 v = Lanes(b, broadcast(b, scalar), fused)
-                new.append(lanes.fma(v, v.like(weights), v.like(total)).value)
+                each = zip(weights, sums[r * panels : (r + 1) * panels])
+                new += [lanes.fma(v, v.like(u), v.like(total)).value for u, total in each]
             return [b.add(i, I64(4)), b.add(line, I64(LINE)), *new]
 
         _, line, *sums = loop([offset, line, *sums], tap, lambda v: b.icmp_signed("<", v[0], end))
         return [b.add(at, I64(8)), line, *sums]
 
-    begin = [segments, b.add(w, I64(LINE)), *[bias] * rows]
+    begin = [segments, b.add(w, I64(LINE)), *bias * rows]
     _, _, *sums = loop(begin, segment, lambda v: b.icmp_signed("<", v[0], last))
-    for r, total in enumerate(sums):
-        write(b, total, y if r == 0 else b.add(y, b.mul(y_stride, I64(r))))
+    for k, total in enumerate(sums):
+        r, q = divmod(k, panels)
+        write(b, total, b.add(b.add(y, b.mul(y_stride, I64(r))), I64(LINE * q)))
 
 
 def _rows(level: int) -> Any:
@@ -109,23 +115,24 @@ def _rows(level: int) -> Any:
 
 
 MANY, FOUR, TWO, ONE = (make_block(level) for level in range(4))
+WIDE = make_block(3, 4)  # one pixel alone has too few sums to keep the multiply-add units busy
 MOST, AT_MOST_FOUR, AT_MOST_TWO = (_rows(level) for level in range(3))
 
 
 @jit
-def blocks(rows, x, starts, w, y, y_stride, segments, count, length, n):
+def blocks(rows, x, starts, w, panel, y, y_stride, segments, count, length, n):
     """n pixels, a multiple of `rows`, of one panel."""
     r = 0
     while r < n:
         at, out = starts + 8 * r, y + r * y_stride
         if rows == MOST():
-            MANY(x, at, w, out, y_stride, segments, count, length)
+            MANY(x, at, w, panel, out, y_stride, segments, count, length)
         elif rows == AT_MOST_FOUR():
-            FOUR(x, at, w, out, y_stride, segments, count, length)
+            FOUR(x, at, w, panel, out, y_stride, segments, count, length)
         elif rows == AT_MOST_TWO():
-            TWO(x, at, w, out, y_stride, segments, count, length)
+            TWO(x, at, w, panel, out, y_stride, segments, count, length)
         else:
-            ONE(x, at, w, out, y_stride, segments, count, length)
+            ONE(x, at, w, panel, out, y_stride, segments, count, length)
         r += rows
 
 
@@ -133,10 +140,14 @@ def blocks(rows, x, starts, w, y, y_stride, segments, count, length, n):
 def strip(row, x, starts, w, y, segments, count, length, filters, n, rows):
     """n pixels, all panels, the activation."""
     panel = LINE * (1 + count * (length >> 2))
-    last = (filters - 1) >> 4
-    for k in range(last + 1):
-        at = last - k
-        blocks(rows, x, starts, w + at * panel, y + at * LINE, 4 * filters, segments, count, length, n)
+    left = (filters + 15) >> 4
+    while left > 0:
+        if n == 1 and left >= 4:
+            left -= 4
+            WIDE(x, starts, w + left * panel, panel, y + left * LINE, 4 * filters, segments, count, length)
+        else:
+            left -= 1
+            blocks(rows, x, starts, w + left * panel, panel, y + left * LINE, 4 * filters, segments, count, length, n)
     finish(row, y, 0, n * filters, 1)
 
 

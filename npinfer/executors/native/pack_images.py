@@ -14,6 +14,7 @@ from npinfer.executors.native.places import F32, Place, up
 from npinfer.executors.native.program import NotNative, Program, floats, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Op
+from npinfer.ops.causal import Window, WindowDense
 from npinfer.ops.conv import Conv
 from npinfer.ops.joining import Pad, Repeat
 from npinfer.ops.pool import GlobalPool, Pool
@@ -58,6 +59,16 @@ def offsets(counts: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     return total
 
 
+def rows_of(kernel: Array, bias: Array | None) -> Array:
+    """(1 + inputs of a filter, filters rounded up to 16): the bias, then the kernel."""
+    filters = kernel.shape[-1]
+    rows = np.zeros((1 + kernel[..., 0].size, up(filters, 16)), F32)
+    if bias is not None:
+        rows[0, :filters] = bias
+    rows[1:, :filters] = kernel.reshape(-1, filters)
+    return rows
+
+
 @packs(Conv)
 def conv(p: Program, op: Conv, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
     only_floats(p, xs, ys)
@@ -82,11 +93,7 @@ def conv(p: Program, op: Conv, xs: tuple[int, ...], ys: tuple[int, ...]) -> None
         if window and run == padded[-1] * channels and op.dilation[-2] == 1:
             run *= window.pop()
     segments = offsets(tuple(window), tuple(n * d for n, d in zip(lengths, op.dilation)))
-    wide = np.zeros((1 + depth, up(filters, 16)), F32)
-    if op.bias is not None:
-        wide[0, :filters] = op.bias
-    wide[1:, :filters] = op.kernel.reshape(depth, filters)
-    panels = wide.reshape(1 + depth, -1, 16).swapaxes(0, 1)
+    panels = rows_of(op.kernel, op.bias).reshape(1 + depth, -1, 16).swapaxes(0, 1)
     each = FLOAT * max(channels * op.strides[-1], filters)
     long = max(12, STRIP_BYTES // each // 12 * 12)
     rows, copies = [1] * (3 - len(image)) + image, [0] * 3
@@ -102,6 +109,35 @@ def conv(p: Program, op: Conv, xs: tuple[int, ...], ys: tuple[int, ...]) -> None
     temp = p.buffer(room) if pad else None
     p.work += len(starts) * depth * filters
     p.row(opcodes.CONV, out, p.places[xs[0]], temp, (d,), p.weights(panels), op.activation)
+    deliver(p, ys[0], out)
+
+
+@packs(Window)
+def stream_window(p: Program, op: Window, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    x, memory, out, following = (p.places[v] for v in (*xs, *ys))
+    steps, c = sizes(p.spec(xs[1]))
+    taps = steps // op.dilation
+    whole = np.arange(steps * c).reshape(steps, c)
+    p.arrange(out, np.arange(taps * c).reshape(taps, c), memory, whole[:: op.dilation])
+    p.arrange(out, np.arange(c) + taps * c, x, np.arange(c))
+    if steps > 1:
+        p.arrange(following, whole[:-1], memory, whole[1:])
+    p.arrange(following, whole[-1], x, np.arange(c))
+
+
+@packs(WindowDense)
+def window_dense(p: Program, op: WindowDense, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    """As a convolution with one output pixel: the sums of the whole sequence's convolution, in the same order."""
+    only_floats(p, xs, ys)
+    n_in, filters = op.kernel.shape
+    n = floats(p.spec(xs[0])) // n_in
+    words = [n, filters, 1, FLOAT * n_in, 12, 14 * 8, (14 + n) * 8, *[0] * 7]
+    d = p.weights(np.concatenate([np.array(words, np.int64), np.arange(n) * FLOAT * n_in, np.zeros(1, np.int64)]))
+    panels = rows_of(op.kernel, op.bias).reshape(1 + n_in, -1, 16).swapaxes(0, 1)
+    out = roomy(p, ys[0], filters)
+    p.work += n * n_in * filters
+    p.row(opcodes.CONV, out, p.places[xs[0]], None, (d,), p.weights(panels), op.activation)
     deliver(p, ys[0], out)
 
 
@@ -129,11 +165,7 @@ def depthwise(p: Program, op: Conv, x: int, y: int) -> None:
         repeated = p.buffer(n * times)
         p.arrange(repeated, np.arange(n * times).reshape(n, times), place, np.arange(n)[:, None].repeat(times, 1))
         place = repeated
-    taps = int(np.prod(op.window))
-    weights = np.zeros((1 + taps, up(filters, 16)), F32)
-    if op.bias is not None:
-        weights[0, :filters] = op.bias
-    weights[1:, :filters] = op.kernel.reshape(taps, filters)
+    weights = rows_of(op.kernel, op.bias)
     pairs = pairs_of(op.padding, image, op.window, op.strides, op.dilation)
     counts = sizes(p.spec(y))[:-1]
     before = [a for a, _ in pairs]
