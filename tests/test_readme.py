@@ -59,7 +59,7 @@ def test_an_old_part_is_noticed(update_readme: Any, tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("code", [code for kind, code in BLOCKS if kind == "python"], ids=lambda c: c.splitlines()[-1][:40])
 def test_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(ROOT / "tests/golden/k224/t1-mlp-seed.h5", "policy.h5")
+    shutil.copy(ROOT / "tests/golden/k122/t1-mlp-seed.h5", "policy.h5")
     names: dict[str, Any] = {"x": np.linspace(-1, 1, 40, dtype=np.float32)}
     exec(compile(code, "README.md", "exec"), names)
     if "y" in names:
