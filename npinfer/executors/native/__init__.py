@@ -28,13 +28,19 @@ op. Interpreting a row costs some nanoseconds. Exchanging weights is writing a s
 **Activations** (`activations.py`) are polynomials over 16 lanes, right to the last bit or the one before; a call of the C
 library's tanh takes longer than sixteen of these.
 
+**Recurrent layers** (`cells.py`) are one row for a whole sequence: what the input adds is a product for many steps at once,
+then each step lets those sums go on with the state's part. One step of a stream is the same row with one step in it.
+
 **The call itself.** `step(x)` would spend most of its time in Python. `step_type.py` makes a Python type whose call goes
 straight to the machine code, which reads the array's address and shape from the array object and checks them (`call.py`).
 
 Where things are
-================ lanes, vector, activations, maps, panels, loops, frame, entry: compiled code, in the order in which they build
-on each other · opcodes, record, places, program, pack, stretches, context: from a graph to the table, and running it ·
-executor, threads: the engine · abi, call, step, step_type, jit: callables · build, objects, cache: machine code on disk.
+================
+
+lanes, vector, activations, maps, blocks, panels, loops, images, cells, frame, entry: compiled code, in the order in which they build on
+each other · opcodes, record, places, program, pack, pack_images, pack_cells, stretches, context: from a graph to the table, and
+running it · executor, threads: the engine · abi, call, step, step_type, jit: callables · build, objects, cache: machine code on
+disk.
 """
 
 from __future__ import annotations
