@@ -37,10 +37,10 @@ straight to the machine code, which reads the array's address and shape from the
 Where things are
 ================
 
-lanes, vector, activations, maps, blocks, panels, loops, images, cells, frame, entry: compiled code, in the order in which they build on
-each other · opcodes, record, places, program, pack, pack_images, pack_cells, stretches, context: from a graph to the table, and
-running it · executor, threads: the engine · abi, call, step, step_type, jit: callables · build, objects, cache: machine code on
-disk.
+lanes, vector, activations, maps, blocks, panels, loops, images, cells, frame, entry: compiled code, in the order in which they
+build on each other · opcodes, record, places, program, pack, pack_images, pack_cells, stretches, context: from a graph to the
+table, and running it · executor, threads: the engine · abi, call, step, step_type, jit: callables · build, objects, cache:
+machine code on disk.
 """
 
 from __future__ import annotations
