@@ -24,7 +24,7 @@ def example() -> Archive:
     i = TensorRef("i", 0, 0)
     inner = Model("in", (Layer("InputLayer", "i", {"shape": (3,)}, (Call(),)),), [i], {"a": i})
     held = Layer("Dense", "d", {"units": 2, "cells": [Layer("GRUCell", "c")]})
-    kwargs = {"key": (slice(None), slice(0, None, 2), 1)}
+    kwargs = {"key": (slice(None), slice(0, None, 2), 1, ...)}
     odd = {"nan": float("nan"), "inf": -float("inf"), "text": "\0 \\ \n", "empty": [[], {}, ()]}
     tricky = {"k": {"$": 1, 5: (1,), None: True}}
     layers = (

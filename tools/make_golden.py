@@ -64,6 +64,7 @@ class Kit:
         self.label = keras.backend.backend() if hasattr(keras.backend, "backend") else "tensorflow"
         self.ops = getattr(keras, "ops", None)
         self.inputs = []  # (per-sample shape, dtype, options) in the order of `input` calls
+        self.tensors = []  # what `input` returned
         self.fixed = None  # batch size of stateful networks
 
     @property
@@ -96,8 +97,11 @@ class Kit:
         if dtype:
             options["dtype"] = dtype
         if batch:
-            return self.keras.layers.Input(batch_shape=(batch, *shape), **options)
-        return self.keras.layers.Input(shape=tuple(shape), **options)
+            tensor = self.keras.layers.Input(batch_shape=(batch, *shape), **options)
+        else:
+            tensor = self.keras.layers.Input(shape=tuple(shape), **options)
+        self.tensors.append(tensor)
+        return tensor
 
     def model(self, inputs, outputs, **options):
         if self.major == 1:
@@ -161,7 +165,14 @@ class Kit:
         backend = self.keras.backend
         backend.clear_session()
         (self.keras.config if hasattr(self.keras, "config") and self.major == 3 else backend).set_floatx(floatx)
-        self.inputs, self.fixed = [], None
+        self.inputs, self.tensors, self.fixed = [], [], None
+
+    def sort_inputs(self, model):
+        """Put `inputs` into the order in which the model lists them."""
+        given = model.inputs
+        if len(self.tensors) == len(given) > 1:
+            order = [next(k for k, mine in enumerate(self.tensors) if mine is t) for t in given]
+            self.inputs = [self.inputs[k] for k in order]
 
     def run(self, model, arrays):
         given = arrays[0] if len(arrays) == 1 else list(arrays)
@@ -315,6 +326,7 @@ def make(kit, case, folder, env):
     """Write one case; returns its manifest row. Raises whatever Keras raises where it lacks something."""
     kit.clear("float32")
     model = case.build(kit)
+    kit.sort_inputs(model)
     weights = seeded(kit, model, case.name)
     model.set_weights(weights)
     base, given, arrays = f"t{case.tier}-{case.name}", batches(kit, case), {}
@@ -357,6 +369,7 @@ def exact(kit, case, weights, given, arrays):
     try:
         kit.clear("float64")
         model = case.build(kit)
+        kit.sort_inputs(model)
         model.set_weights([w.astype("float64") if w.dtype.kind == "f" else w for w in weights])
         reset(kit, model)
         found = {}

@@ -1,7 +1,7 @@
 """Archive ⇄ plain JSON values and numbered arrays: the text half of the .npz format.
 
 JSON values stand for themselves; whatever JSON lacks is a dict with the one key "$" and a list: ["tuple", …],
-["ref", layer, node, tensor], ["slice", start, stop, step], ["array", k], ["dict", [key, value], …], ["layer", {…}],
+["ref", layer, node, tensor], ["slice", start, stop, step], ["ellipsis"], ["array", k], ["dict", [key, value], …], ["layer", {…}],
 ["model", {…}].
 """
 
@@ -48,6 +48,8 @@ def _encode(value: Any, arrays: list[Array]) -> Any:
         return {TAG: ["array", len(arrays) - 1]}
     if isinstance(value, slice):
         return {TAG: ["slice", *(_encode(v, arrays) for v in (value.start, value.stop, value.step))]}
+    if value is Ellipsis:  # of x[..., 1:]
+        return {TAG: ["ellipsis"]}
     if isinstance(value, TensorRef):
         return {TAG: ["ref", *value]}
     if isinstance(value, tuple):
@@ -133,6 +135,11 @@ class _Decoder:
             self.fail(f"a slice has {len(items)} parts")
         return slice(*(self.value(v) for v in items))
 
+    def read_ellipsis(self, items: list[Any]) -> Any:
+        if items:
+            self.fail("an ellipsis has parts")
+        return Ellipsis
+
     def read_array(self, items: list[Any]) -> Array:
         if len(items) != 1 or type(items[0]) is not int or not 0 <= items[0] < len(self.arrays):
             self.fail("an array of the config is missing")
@@ -207,6 +214,7 @@ _KINDS: dict[str, Callable[[_Decoder, list[Any]], Any]] = {
     "tuple": _Decoder.read_tuple,
     "ref": _Decoder.read_ref,
     "slice": _Decoder.read_slice,
+    "ellipsis": _Decoder.read_ellipsis,
     "array": _Decoder.read_array,
     "dict": _Decoder.read_dict,
     "layer": _Decoder.read_layer,

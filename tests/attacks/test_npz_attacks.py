@@ -172,6 +172,7 @@ TEXTS: list[tuple[Callable[[Any, Any], None], list[Any], str]] = [
         "an array of the config",
     ),
     (at(*UNITS), [{"$": ["slice", 1]}], "a slice has"),
+    (at(*UNITS), [{"$": ["ellipsis", 1]}], "an ellipsis has"),
     (
         at(*LAYER_TEXT, "config", "units"),
         [{"$": ["dict", [[], 1]]}, {"$": ["dict", [1]]}, {"$": ["dict", 5]}],
