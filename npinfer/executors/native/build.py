@@ -122,7 +122,7 @@ def _front_end_only() -> Iterator[None]:
 
     from numba import _dynfunc
     from numba.core import config
-    from numba.core.codegen import JITCodeLibrary
+    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
     from numba.core.cpu import CPUContext
 
     refuse = ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value
@@ -130,13 +130,22 @@ def _front_end_only() -> Iterator[None]:
     def executable(self: Any, library: Any, fndesc: Any, env: Any) -> Any:
         return _dynfunc.make_function(fndesc.lookup_module(), fndesc.qualname.split(".")[-1], "", refuse, env, (library,))
 
-    level, finalize, real = config.OPT, JITCodeLibrary._finalize_specific, CPUContext.get_executable
-    config.OPT = type(level)(0)
-    JITCodeLibrary._finalize_specific, CPUContext.get_executable = lambda self: None, executable
+    replaced: list[tuple[Any, str, Any]] = [
+        (config, "OPT", type(config.OPT)(0)),
+        (JITCPUCodegen, "_add_module", lambda self, module: None),  # or the next function compiled by anyone translates it
+        (JITCodeLibrary, "_finalize_specific", lambda self: None),
+        (CPUContext, "get_executable", executable),
+    ]
+    if not all(hasattr(owner, name) for owner, name, _ in replaced):  # another Numba inside: slower, but as right
+        replaced = []
+    before = [getattr(owner, name) for owner, name, _ in replaced]
     try:
+        for owner, name, value in replaced:
+            setattr(owner, name, value)
         yield
     finally:
-        config.OPT, JITCodeLibrary._finalize_specific, CPUContext.get_executable = level, finalize, real
+        for (owner, name, _), value in zip(replaced, before):
+            setattr(owner, name, value)
 
 
 def load_object(code: bytes) -> Code:

@@ -97,10 +97,17 @@ def _find() -> tuple[Code, str] | None:
 
 
 def _make(compile_object: Callable[[], bytes]) -> tuple[Code, str]:
-    code = compile_object()
+    import logging
+
+    message = "compiling the native engine, once on this machine (about 20 seconds); `npinfer cache warm` does it beforehand"
+    logging.getLogger("npinfer").warning(message)
     try:
         k = key()
-        if k is not None:
+    except OSError:
+        k = None
+    code = compile_object()
+    try:
+        if k is not None and k == key():  # sources that were edited meanwhile would get machine code of the old ones
             write(k, code)
     except OSError as e:
         _warn(f"compiled code can't be kept in {folder()} ({e}); it is made again in every process")
