@@ -1,8 +1,8 @@
 """Archive ⇄ plain JSON values and numbered arrays: the text half of the .npz format.
 
 JSON values stand for themselves; whatever JSON lacks is a dict with the one key "$" and a list: ["tuple", …],
-["ref", layer, node, tensor], ["slice", start, stop, step], ["ellipsis"], ["array", k], ["dict", [key, value], …], ["layer", {…}],
-["model", {…}].
+["ref", layer, node, tensor], ["slice", start, stop, step], ["ellipsis"], ["array", k], ["dict", [key, value], …],
+["layer", {…}], ["model", {…}].
 """
 
 from __future__ import annotations
