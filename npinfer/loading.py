@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from npinfer.errors import NpinferWarning, UnsupportedError
-from npinfer.model import Model, Options
+from npinfer.model import Model
+from npinfer.options import Options
 
 
 def load(

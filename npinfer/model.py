@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from npinfer.executors import Executor, make_executor
 from npinfer.executors.signature import fix
 from npinfer.executors.steps import zero_states
 from npinfer.graph import Array, Graph, Spec
+from npinfer.options import Options, Rebind
 from npinfer.passes import optimise
 from npinfer.summary import Layers, html, layer_list, summary
 
@@ -26,28 +26,6 @@ if TYPE_CHECKING:
 
     from npinfer.microbatch import MicroBatch
     from npinfer.readers.archive import Archive
-
-
-class Options(NamedTuple):
-    """What `load` was asked for, besides the file; see its docstring."""
-
-    dtype: str | None = None
-    engine: str = "auto"
-    optimize: bool = True
-    outputs: tuple[str, ...] | None = None
-    threads: int | None = None
-    functions: Mapping[str, Callable[..., Any]] = {}
-
-
-@dataclass(frozen=True)
-class Rebind:
-    """How a bound callable was made, so that pickles, copies and forks make it again."""
-
-    model: Model
-    options: dict[str, Any]
-
-    def __call__(self) -> Any:
-        return self.model.bind(**self.options)
 
 
 class Model:
