@@ -167,9 +167,10 @@ def tanh(x: Lanes) -> Lanes:
     square, t = r * r, floats((127 + ROUND_BITS - n) << 23)
     above = fma(square, paired(r, square, EXP), r + (1 - t))
     below = above + (t + t)
-    lost = above - (below - (t + t))  # by rounding the sum, which counts where t is 1; 0.55 is about 1/below
+    lost = above - (below - (t + t))  # by rounding the sum
     y = above / below
-    return copysign(fma(-y, 0.55 * lost, y), x)
+    rest = fma(-y, lost, fma(-y, below, above))  # what y leaves of the numerator; counts where t is 1 and 1/below about 0.47
+    return copysign(fma(rest, 0.47, y), x)
 
 
 def over_one_plus_exp(factor: Lanes | float, left: Lanes, x: Lanes, rest: Lanes | float = 0) -> Lanes:
