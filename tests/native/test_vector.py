@@ -198,16 +198,32 @@ for k in range(61):
 """
 
 LOOK = """
-import sys import llvmlite.binding as llvm from npinfer.executors.native import build from npinfer.executors.native.entry import
-entry from npinfer.executors.native.objects import symbols llvm.initialize_all_targets() llvm.initialize_all_asmprinters() text
-= build.c_functions({"entry": entry}).get_llvm_str() triple, cpu, features, expected = sys.argv[1:] machine =
-llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2) lines = [line for line in
-text.splitlines() if not line.startswith(("target triple", "target datalayout"))] module =
-llvm.parse_assembly("\\n".join(lines)) module.triple = triple module.data_layout = str(machine.target_data) assembly =
-machine.emit_assembly(module) calls = {w for line in assembly.splitlines() for w in line.split() if w.split("@")[0].rstrip("f")
-in ("fma", "exp", "tanh", "sqrt")
-         and line.split()[0] in ("bl", "call", "callq", "b", "jmp")}
-assert not calls, calls
+import sys
+import llvmlite.binding as llvm
+from npinfer.executors.native import build
+from npinfer.executors.native.entry import entry
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+text = build.c_functions({"entry": entry}).get_llvm_str()
+triple, cpu, features, expected = sys.argv[1:]
+machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=2)
+lines = [line for line in text.splitlines() if not line.startswith(("target triple", "target datalayout"))]
+module = llvm.parse_assembly(chr(10).join(lines))
+module.triple = triple
+module.data_layout = str(machine.target_data)
+for value in [*module.functions, *module.global_variables]:
+    if not value.is_declaration and not value.name.startswith("npinfer_"):
+        value.linkage = "internal"
+builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(2))
+builder.getModulePassManager().run(module, builder)
+assembly = machine.emit_assembly(module)
+calls = set()
+for line in assembly.splitlines():
+    words = line.split()
+    if len(words) > 1 and words[0] in ("bl", "b", "call", "callq", "jmp"):
+        calls.add(words[1].split("@")[0])
+maths = {f for f in calls if f.rstrip("f") in ("fma", "exp", "expm1", "log", "tanh", "sqrt", "rint", "roundeven", "pow")}
+assert not maths, maths
 assert expected in assembly
 """
 
