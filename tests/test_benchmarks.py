@@ -38,7 +38,7 @@ def test_networks_are_what_they_say(network: Network, tmp_path: Path) -> None:
         np.testing.assert_array_equal(got, want)
     if not network.stream:
         reference = npinfer.load(tmp_path / "net.h5", engine="reference")
-        xs = random_inputs(model.inputs, 3)
+        xs = random_inputs(model._graph, 3, model.inputs)
         given: Any = xs if len(xs) > 1 else xs[0]
         for y, want in zip(flatten_outputs(model(given)), flatten_outputs(reference(given)), strict=True):
             assert np.ptp(want) > 0, "an output that never changes compares nothing"
@@ -56,7 +56,7 @@ def test_litert_gets_the_same_network(name: str, tmp_path: Path) -> None:
     write_tflite(network, path)
     write_h5(network, tmp_path / "net.h5")
     model = npinfer.load(tmp_path / "net.h5", engine="numpy")
-    xs = random_inputs(model.inputs, 1)
+    xs = random_inputs(model._graph, 1, model.inputs)
     np.savez(tmp_path / "x.npz", *xs)
     code = (  # a process of its own: LiteRT prints, and keeps threads
         "import sys, numpy as np; from ai_edge_litert.interpreter import Interpreter\n"

@@ -6,11 +6,12 @@ from npinfer.export.activations import sigmoid
 from npinfer.export.net import Net
 from npinfer.export.registry import exports
 from npinfer.export.values import Value
+from npinfer.ops.causal import WindowDense
 from npinfer.ops.dense import Dense
 from npinfer.ops.legacy import Highway, Maxout
 
 
-@exports(Dense)
+@exports(Dense, WindowDense)
 def dense(net: Net, op: Dense, x: Value) -> Value:
     kernel = net.fixed(op.kernel, "kernel")
     bias = None if op.bias is None else net.fixed(op.bias, "bias")

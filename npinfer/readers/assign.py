@@ -41,7 +41,8 @@ def legacy(raw: RawFile, model: Model, version: Version) -> Weights:
 
     Raises FormatError for shortages, leftovers and contradicting names, ShapeError and DtypeError for arrays that don't fit.
     """
-    assert raw.legacy is not None
+    if raw.legacy is None:
+        raise FormatError(f"{raw.source}: not of the old layout")
     if raw.top_level:
         names = ", ".join(n for n, _ in raw.top_level)
         raise FormatError(f"{raw.source}: the model itself owns weights ({names}): a subclass, whose code no file holds")
