@@ -60,16 +60,22 @@ def run(o: Namespace) -> int:
         for name in names:
             say(f"{name}: {NETWORKS[name].what}")
             result["cases"][name] = case(NETWORKS[name], Path(folder), o)
+            write(result, out)
         if not o.cases:
             say("start-up, memory, threads")
-            result["start"] = starts(Path(folder), 4 if o.quick else 12)
             result["memory"] = memory(Path(folder), CALLS // 10 if o.quick else CALLS)
             result["threads"] = threads(Path(folder))
+            result["start"] = starts(Path(folder), 3 if o.quick else 12)
     result["seconds"] = round(perf_counter() - start)
-    out.write_text(json.dumps(tidy(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(result, out)
     say(f"{out}: {len(names)} networks in {result['seconds']} s")
     pictures(result, out)
     return 0
+
+
+def write(result: Mapping[str, Any], out: Path) -> None:
+    """The result file; written after each network too, so that an interrupted run leaves what it has."""
+    out.write_text(json.dumps(tidy(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def pictures(result: Mapping[str, Any], out: Path) -> None:
