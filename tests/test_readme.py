@@ -90,7 +90,7 @@ def test_the_first_command_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     line = next(c for c in COMMANDS_SHOWN if c.startswith("npinfer predict"))
     monkeypatch.chdir(ROOT)
     assert main(shlex.split(line)[1:]) == 0
-    printed = np.loadtxt(capsys.readouterr().out.splitlines(), delimiter=",", ndmin=1)
+    printed = np.loadtxt(capsys.readouterr().out.splitlines()[1:], delimiter=",", ndmin=1)  # below the names
     assert printed.size >= 1
     assert np.isfinite(printed).all()
 

@@ -66,7 +66,6 @@ def snake(class_name: str) -> str:
 
 def weights(raw: RawFile, model: Model, version: Version) -> Weights:
     """The weights of a store. Raises FormatError for missing and left-over groups, ShapeError and DtypeError as assign does."""
-    assert raw.store is not None
     return _Matching(raw, version).run(model)
 
 
@@ -81,8 +80,7 @@ class _Matching:
         self.homeless: list[tuple[Layer, Path]] = []
 
     def run(self, model: Model) -> Weights:
-        assert self.raw.store is not None
-        root = tree(self.raw.store)
+        root = tree(self.raw.store or {})
         self.model(model, root, ())
         for layer, path in self.homeless:
             self.layer(layer, self.homes.get((layer.class_name, layer.name)), path, last=True)
@@ -181,9 +179,9 @@ class _Matching:
                 what = f"layer {unit.name!r} ({unit.owner.class_name}) needs {len(ordered)} arrays ({needed})"
                 self.problems.append(f"{what}, {where}")
             return
-        assert node is not None
+        held = {} if node is None else node.vars
         for v, key in zip(ordered, have):
-            self.found.append((Part(unit, v.name, v.trainable, v.optional), node.vars[key]))
+            self.found.append((Part(unit, v.name, v.trainable, v.optional), held[key]))
             self.used.add(f"{node.path}/vars/{key}")
 
     def own(self, group: Node) -> dict[str, Array]:

@@ -137,8 +137,7 @@ class _Reader:
                     ends.extend(tensors(inner.outputs))
                 else:
                     ends.append(self.branch([entry], layers, inputs, depth + 1))
-            assert isinstance(first, Mapping)
-            bare = {**first, "config": {k: v for k, v in first["config"].items() if k != "layers"}}
+            bare = {**dict(first), "config": {k: v for k, v in first["config"].items() if k != "layers"}}
             merge = _called(self.layer(bare, depth), (Call((list(ends),)),))
             layers.append(merge)
             ref, rest = TensorRef(merge.name, 0, 0), [self.layer(r, depth) for r in items[1:]]
