@@ -137,6 +137,9 @@ def predict(args: argparse.Namespace) -> None:
     if args.resume and args.out == "-":
         raise UsageError("--resume needs a file to resume: -o OUT")
     model = _load(args)
+    if isinstance(source, list) and len(source) != len(model.inputs):
+        needed = f"{len(model.inputs)} input{'s' * (len(model.inputs) > 1)}"
+        raise UsageError(f"{args.file}: takes {needed}, got {len(source)} files; results go to a file with -o OUT")
     if args.out != "-":
         try:
             ending_of(args.out, len(model.outputs))

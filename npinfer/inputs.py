@@ -23,6 +23,10 @@ def flatten(x: Any, specs: Sequence[Spec], structure: Any) -> list[Any]:
         alone = (
             isinstance(x, (list, tuple)) and len(x) == 1 and isinstance(x[0], np.ndarray) and x[0].ndim >= len(specs[0].shape)
         )
+        shapes = [v.shape for v in x if isinstance(v, np.ndarray)] if isinstance(x, (list, tuple)) else []
+        if len(set(shapes)) > 1 and any(len(s) != len(specs[0].shape) for s in shapes):  # several inputs, or Keras's (x, y)
+            sizes = ", ".join(map(show, shapes[:4]))
+            raise ShapeError(f"the model takes 1 input ({_names(specs)}), got {len(x)} arrays: {sizes}")
         return [x[0] if alone and x[0].ndim > 0 else x]
     if not isinstance(x, (list, tuple)):
         raise ShapeError(
@@ -60,8 +64,11 @@ def batch(values: Sequence[Any], specs: Sequence[Spec]) -> tuple[list[Array], bo
     For an input of shape (1,) a 1-D array is a batch of scalars, as in Keras. Raises ShapeError or DtypeError.
     """
     arrays = [cast(v, s, f"input {s.name!r}") for v, s in zip(values, specs)]
-    if all(a.ndim == len(s.shape) and s.shape != (1,) and fits(a.shape, s.shape) for a, s in zip(arrays, specs)):
+    alone = [a.ndim == len(s.shape) and s.shape != (1,) and fits(a.shape, s.shape) for a, s in zip(arrays, specs)]
+    if all(alone):
         return [a[None] for a in arrays], True
+    if any(alone):
+        _one_of_each(arrays, specs)
     batched = [_batched(a, s) for a, s in zip(arrays, specs)]
     counts = {len(a) for a in batched}
     if len(counts) > 1:
@@ -70,6 +77,13 @@ def batch(values: Sequence[Any], specs: Sequence[Spec]) -> tuple[list[Array], bo
         sizes = ", ".join(f"{s.name!r} has {len(a)}" for a, s in zip(batched, specs))
         raise ShapeError(f"the inputs hold different numbers of samples: {sizes}; they must agree")
     return batched, False
+
+
+def _one_of_each(arrays: Sequence[Array], specs: Sequence[Spec]) -> None:
+    """Some inputs are one sample: blame the input that is neither that nor a batch before those that are right."""
+    for array, spec in zip(arrays, specs):
+        if array.ndim != len(spec.shape) or not fits(array.shape, spec.shape):
+            _batched(array, spec)
 
 
 def _batched(array: Array, spec: Spec) -> Array:

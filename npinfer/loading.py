@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.errors import NpinferWarning, UnsupportedError
+from npinfer.errors import EngineError, NpinferWarning, UnsupportedError
 from npinfer.model import Model
 from npinfer.options import Options
 
@@ -47,9 +47,9 @@ def load(
     if outputs is None:
         outputs = found.meta.get("outputs")
     if dtype is not None:
-        dtype = np.dtype(dtype).name
-        if dtype not in ("float32", "float64"):
-            raise UnsupportedError(f"dtype={dtype!r}: needs 'float32' or 'float64'")
+        dtype = _dtype(dtype)
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise EngineError(f"threads={threads!r}: needs a whole number of at least 1, or None for those of the process")
     names = (outputs,) if isinstance(outputs, str) else None if outputs is None else tuple(outputs)
     model = Model(found.archive, Options(dtype, engine, optimize, names, threads, dict(functions or {})))
     _warn_subnormal(model)
@@ -70,6 +70,16 @@ def from_keras(keras_model: Any, **options: Any) -> Model:
         options["outputs"] = (outputs,) if isinstance(outputs, str) else tuple(outputs)
     options["functions"] = dict(options.pop("functions", None) or {})
     return Model(archive_of(keras_model), Options(**options))
+
+
+def _dtype(asked: Any) -> str:
+    try:
+        name = str(np.dtype(asked).name)
+    except TypeError:
+        name = ""
+    if name not in ("float32", "float64"):
+        raise UnsupportedError(f"dtype={asked!r}: needs 'float32' or 'float64'")
+    return name
 
 
 def _warn_subnormal(model: Model) -> None:

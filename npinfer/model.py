@@ -12,7 +12,7 @@ import numpy as np
 
 from npinfer import inputs as arrange
 from npinfer.checking import compare, random_inputs
-from npinfer.errors import CheckError, EngineError, ShapeError
+from npinfer.errors import CheckError, EngineError, ShapeError, UnsupportedError
 from npinfer.executors import Executor, make_executor
 from npinfer.executors.signature import fix
 from npinfer.executors.steps import zero_states
@@ -166,8 +166,10 @@ class Model:
         """
         shapes = arrange.bind_shapes(self.inputs, shape)
         options = {"batch": batch, "shape": shape, "reuse_output": reuse_output, "stream": stream}
-        if batch is not None and (not isinstance(batch, int) or batch < 1):
-            raise ShapeError(f"bind(batch={batch!r}): needs a whole number of at least 1")
+        if batch is not None:
+            if isinstance(batch, (bool, np.bool_)) or not isinstance(batch, (int, np.integer)) or batch < 1:
+                raise ShapeError(f"bind(batch={batch!r}): needs a whole number of at least 1")
+            batch = options["batch"] = int(batch)
         executor = self._executor if shapes is None and not stream else self._derived(shapes, stream)
         return executor.bind(batch, reuse_output, Rebind(self, options))
 
@@ -264,6 +266,8 @@ class Model:
         It shares this model's weights and sees their swaps. Raises UnsupportedError listing the names that exist.
         """
         names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        if not names:
+            raise UnsupportedError("submodel([]): needs the name of at least one layer; model.layers lists them")
         root = self._root or self
         child = Model(root._archive, self._options._replace(outputs=names), root)
         root._children.add(child)

@@ -101,7 +101,10 @@ def pick(keys: Sequence[str], names: Sequence[str], prefixes: Sequence[str], pat
 def whole(path: str, specs: Sequence[Spec], prefixes: Sequence[str]) -> list[Array]:
     """One array a spec from an .npz, found as `pick` says. Raises FormatError."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise FormatError(f"{path}: one array; needs an .npz with inputs and outputs, by name or as x0 … and y0 …")
+        with found as file:
             return [file[k] for k in pick(file.files, [s.name for s in specs], prefixes, path)]
     except FormatError:
         raise

@@ -8,6 +8,7 @@ check/in0.npy, check/out0.npy …  inputs, and the outputs they gave
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -78,6 +79,8 @@ def save(path: str | PathLike[str], archive: Archive, meta: Mapping[str, Any], p
         "meta": dict(meta),
     }
     target = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(target))
     temporary = f"{target}.{secrets.token_hex(4)}.part"
     try:
         with zipfile.ZipFile(temporary, "x") as out:

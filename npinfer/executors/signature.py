@@ -93,6 +93,8 @@ class Signature:
                 raise DtypeError(f"{where}: {out.dtype} can't hold {spec.dtype}")
             if not out.flags.writeable:
                 raise DtypeError(f"{where}: is read-only")
+        if any(np.shares_memory(a, b) for k, a in enumerate(outs) for b in outs[:k]):
+            raise ShapeError("outs: two of them share memory; give each output an array of its own")
         return list(outs)
 
     def usage(self) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.errors import ShapeError
 from npinfer.executors.native import abi, record
 from npinfer.executors.native.abi import Network
 from npinfer.executors.signature import sizes
@@ -125,14 +124,6 @@ class NativeStep(BoundStep):
     def _states(self, values: Sequence[Array]) -> None:
         for state, value in zip(self._record.current_states(), values):
             np.copyto(state, value)
-
-    def __call__(self, *args: Any) -> Any:
-        _, outs = self.signature.split(args)
-        if outs is not None and len(outs) > 1:
-            checked = self.signature.outs(outs)
-            if any(np.shares_memory(a, b) for k, a in enumerate(checked) for b in checked[:k]):
-                raise ShapeError("outs: two of them share memory; give each output an array of its own")
-        return super().__call__(*args)
 
     def _native(self, arrays: list[Array]) -> list[Array]:
         graph, rows = self._record.network.graph, self._record.rows
