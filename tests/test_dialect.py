@@ -196,6 +196,7 @@ def inner(version: Version) -> Any:
         ("tf.nn.relu", TF, "relu"),
         ("swish", TF, "silu"),
         ("softmax_v2", TF, "softmax"),
+        ("log_softmax_v2", TF, "log_softmax"),
         ("hard_sigmoid", K1, "hard_sigmoid_k2"),
         ("hard_sigmoid", K2, "hard_sigmoid_k2"),
         ("hard_sigmoid", TF, "hard_sigmoid_k2"),

@@ -221,6 +221,14 @@ def seeded(kit, model, name):
     return found
 
 
+def set_weights(model, weights):
+    """Normalization keeps what it derives from its weights; loading a file derives it anew, set_weights alone doesn't."""
+    model.set_weights(weights)
+    for layer in model.layers:
+        if hasattr(layer, "finalize_state"):
+            layer.finalize_state()
+
+
 def draw(kit, name, rows, batch):
     """One array an input."""
     found = []
@@ -328,7 +336,7 @@ def make(kit, case, folder, env):
     model = case.build(kit)
     kit.sort_inputs(model)
     weights = seeded(kit, model, case.name)
-    model.set_weights(weights)
+    set_weights(model, weights)
     base, given, arrays = f"t{case.tier}-{case.name}", batches(kit, case), {}
     inputs = list(kit.inputs)
     reset(kit, model)
@@ -370,7 +378,7 @@ def exact(kit, case, weights, given, arrays):
         kit.clear("float64")
         model = case.build(kit)
         kit.sort_inputs(model)
-        model.set_weights([w.astype("float64") if w.dtype.kind == "f" else w for w in weights])
+        set_weights(model, [w.astype("float64") if w.dtype.kind == "f" else w for w in weights])
         reset(kit, model)
         found = {}
         for batch, xs in given.items():
