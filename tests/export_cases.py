@@ -200,7 +200,7 @@ def shape_cases() -> Iterator[OpCase]:
     yield OpCase("steps kept", StepsKept(0.0), (("int32:2", 9, 2),), ((0, 0),))
     yield OpCase("zero unless", ZeroUnless(), ((4, 3), ("bool", 4)))
     yield OpCase("window", Window(2), ((3,), (4, 3)))
-    yield OpCase("window dense", WindowDense(w(5, 3), w(3), relu), ((5,),))
+    yield OpCase("window dense", WindowDense(w(5, 3), w(3)), ((5,),))
     yield OpCase("window undilated", Window(), ((3,), (4, 3)))
     yield OpCase("count", Count(5, False, np.dtype("float32")), (("int32:7", 9),), ((0, 0),))
     yield OpCase("count once", Count(5, True, np.dtype("int64")), (("int32:7", 9),))

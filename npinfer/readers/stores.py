@@ -80,11 +80,12 @@ class _Matching:
         self.homeless: list[tuple[Layer, Path]] = []
 
     def run(self, model: Model) -> Weights:
-        root = tree(self.raw.store or {})
+        store = self.raw.store or {}
+        root = tree(store)
         self.model(model, root, ())
         for layer, path in self.homeless:
             self.layer(layer, self.homes.get((layer.class_name, layer.name)), path, last=True)
-        left = [p for p in self.raw.store if p not in self.used and not set(p.split("/")) & set(IDLE)]
+        left = [p for p in store if p not in self.used and not set(p.split("/")) & set(IDLE)]
         if not self.found and self.problems and not self.loose and not left:
             raise FormatError(
                 f"{self.raw.source}: holds an architecture but no weights; build the model in Keras, then save it again"
@@ -179,9 +180,10 @@ class _Matching:
                 what = f"layer {unit.name!r} ({unit.owner.class_name}) needs {len(ordered)} arrays ({needed})"
                 self.problems.append(f"{what}, {where}")
             return
-        held = {} if node is None else node.vars
+        if node is None:
+            return
         for v, key in zip(ordered, have):
-            self.found.append((Part(unit, v.name, v.trainable, v.optional), held[key]))
+            self.found.append((Part(unit, v.name, v.trainable, v.optional), node.vars[key]))
             self.used.add(f"{node.path}/vars/{key}")
 
     def own(self, group: Node) -> dict[str, Array]:

@@ -122,7 +122,7 @@ class _Reader:
     def branch(self, items: list[Any], layers: list[Layer], inputs: list[TensorRef], depth: int) -> TensorRef:
         if depth > MAX_DEPTH:
             raise LimitError(f"{self.source}: models are nested more than {MAX_DEPTH} levels deep")
-        first = items[0] if items else None
+        first: Any = items[0] if items else None
         held = _branches(first) if isinstance(first, Mapping) and first.get("class_name") == "Merge" else None
         if held is not None:
             ends = []
