@@ -95,3 +95,8 @@ def test_check_against_a_single_array(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros(3))
     with pytest.raises(FormatError, match=r"one array; needs an \.npz"):
         whole(str(tmp_path / "x.npy"), npinfer.load(DENSE, engine="numpy").inputs, ("x",))
+
+
+def test_a_function_for_a_layer_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(npinfer.UnsupportedError, match="no layer called 'typo'"):
+        npinfer.load(GOLDEN / "k122" / "t1-mlp-seed.h5", engine="numpy", functions={"typo": np.abs})

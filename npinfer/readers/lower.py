@@ -34,6 +34,10 @@ def lower(
 ) -> Lowered:
     """Lower a whole archive. dtype overrides the file's float dtypes; outputs names layers to return instead of the model's
     outputs. Raises UnsupportedError with every unsupported layer and option of the file, ShapeError where weights don't fit."""
+    names = {layer.name for _, layer in walk(archive.model)}
+    strangers = ", ".join(repr(n) for n in functions or {} if n not in names)
+    if strangers:
+        raise UnsupportedError(f"functions: {archive.source} has no layer called {strangers}")
     found = list(problems(archive.model, functions or {}))
     if found:
         raise unsupported(archive.source, found)

@@ -99,7 +99,7 @@ def _find() -> tuple[Code, str] | None:
 def _make(compile_object: Callable[[], bytes]) -> tuple[Code, str]:
     import logging
 
-    message = "compiling the native engine, once on this machine (about 20 seconds); `npinfer cache warm` does it beforehand"
+    message = "compiling the native engine, once on this machine (10 to 60 seconds); `npinfer cache warm` does it beforehand"
     logging.getLogger("npinfer").warning(message)
     try:
         k = key()
