@@ -88,22 +88,25 @@ def lenet() -> Network:
 
 
 def image4() -> Network:
-    """An image, seen at four scales, each with an auxiliary image; four outputs."""
-    steps, below, channels = [source("x", 64, 64, 1)], "x", 1
+    """An image, seen at four scales, each with an auxiliary image; four outputs. Steps stand as Keras sorts them, by depth."""
+    scales, below, channels, convolutions = range(4), "x", 1, []
     for k, (filters, size) in enumerate(((16, 4), (24, 2), (32, 2), (32, 2))):
-        side = 8 >> k
-        steps += [
-            conv(f"conv_{k}", below, channels, filters, size, size),
-            source(f"side_{k}", side, side, 1),
-            pool(f"pool_{k}", f"conv_{k}", "Average"),
-            Step(f"join_{k}", "Concatenate", {"axis": -1}, (f"pool_{k}", f"side_{k}")),
-            Step(f"flatten_{k}", "Flatten", {}, (f"join_{k}",)),
-            dense(f"dense_{k}", f"flatten_{k}", side * side * (filters + 1), 48, "relu"),
-            dense(f"out_{k}", f"dense_{k}", 48, 1, "sigmoid"),
-        ]
+        convolutions.append(conv(f"conv_{k}", below, channels, filters, size, size))
         below, channels = f"conv_{k}", filters
-    outputs = tuple(f"out_{k}" for k in range(4))
-    return Network("image4", "64×64 image and 4 auxiliary ones, 4 outputs", tuple(steps), outputs, quick=True, shown=True)
+    sides = [8 >> k for k in scales]
+    widths = [n * n * (c.config["filters"] + 1) for n, c in zip(sides, convolutions)]
+    steps = (
+        source("x", 64, 64, 1),
+        *convolutions,
+        *(pool(f"pool_{k}", f"conv_{k}", "Average") for k in scales),
+        *(source(f"side_{k}", n, n, 1) for k, n in enumerate(sides)),
+        *(Step(f"join_{k}", "Concatenate", {"axis": -1}, (f"pool_{k}", f"side_{k}")) for k in scales),
+        *(Step(f"flatten_{k}", "Flatten", {}, (f"join_{k}",)) for k in scales),
+        *(dense(f"dense_{k}", f"flatten_{k}", width, 48, "relu") for k, width in enumerate(widths)),
+        *(dense(f"out_{k}", f"dense_{k}", 48, 1, "sigmoid") for k in scales),
+    )
+    outputs = tuple(f"out_{k}" for k in scales)
+    return Network("image4", "64×64 image and 4 auxiliary ones, 4 outputs", steps, outputs, quick=True, shown=True)
 
 
 def recurrent(name: str, kind: str, units: int, gates: int) -> Network:
@@ -188,7 +191,13 @@ def _weight_name(step: Step, variable: str) -> str:
 
 
 def _layer(step: Step) -> dict[str, Any]:
-    args: list[Any] = [{"class_name": "__keras_tensor__", "config": {"keras_history": [name, 0, 0]}} for name in step.inputs]
+    def tensor(name: str) -> dict[str, Any]:  # Keras asks for a shape here, and then goes by the layer that it names
+        return {
+            "class_name": "__keras_tensor__",
+            "config": {"shape": [None], "dtype": "float32", "keras_history": [name, 0, 0]},
+        }
+
+    args: list[Any] = [tensor(name) for name in step.inputs]
     nodes = [{"args": [args] if len(args) > 1 else args, "kwargs": {}}] if args else []
     config: Mapping[str, Any] = {"name": step.name, "dtype": "float32", **step.config}
     head = {"module": "keras.layers", "class_name": step.kind, "config": config, "registered_name": None}

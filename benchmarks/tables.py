@@ -150,6 +150,16 @@ def losses(result: Result) -> list[str]:
     return found
 
 
+def absent(result: Result) -> str:
+    """Which runtimes weren't measured, and why; the first reason given."""
+    reasons: dict[str, str] = {}
+    for name, case in result["cases"].items():
+        for peer, why in case.get("absent", {}).items():
+            if not NETWORKS[name].stream:
+                reasons.setdefault(peer, why)
+    return "\n".join(f"Not measured: {label(peer)}: {why}" for peer, why in reasons.items())
+
+
 def start(result: Result) -> str:
     rows = [["whole process, start to first prediction and end (seed)", "least", "median"]]
     for what, t in result.get("start", {}).items():
@@ -189,7 +199,16 @@ def details(result: Result) -> str:
     """All but the first table."""
     lost = losses(result)
     verdict = "Losses of the compiled engine: " + ("; ".join(lost) + "." if lost else "none.")
-    parts = (tails(result), batches(result), verdict, sweep(result), threads(result), start(result), memory(result))
+    parts = (
+        tails(result),
+        batches(result),
+        verdict,
+        sweep(result),
+        threads(result),
+        start(result),
+        memory(result),
+        absent(result),
+    )
     return "\n\n".join(p for p in parts if p)
 
 

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import secrets
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -81,7 +80,7 @@ def save(path: str | PathLike[str], archive: Archive, meta: Mapping[str, Any], p
     target = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(target)):
         raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(target))
-    temporary = f"{target}.{secrets.token_hex(4)}.part"
+    temporary = f"{target}.{os.urandom(4).hex()}.part"
     try:
         with zipfile.ZipFile(temporary, "x") as out:
             out.writestr(_member(TEXT), json.dumps(text, ensure_ascii=False))
