@@ -43,9 +43,26 @@ KERAS1 = {
     "padding": "border_mode",
     "strides": "subsample",
     "recurrent_activation": "inner_activation",
-    "kernel_size": "filter_length",
-    "dilation_rate": "atrous_rate",
 }
+
+
+OLD_NAMES = {"Conv1D": "Convolution1D", "Conv2D": "Convolution2D", "Conv3D": "Convolution3D"}
+OLD_NAMES["SeparableConv2D"] = "SeparableConvolution2D"
+
+
+def old_layer(kind, name, args, kwargs):
+    """A layer of Keras 1 from the arguments of Keras 2."""
+    axes = int(name[-2]) if name[-1] == "D" else 0
+    if "Pooling" in name and not name.startswith("Global"):
+        if axes > 1:
+            args = [(n,) * axes if isinstance(n, int) else n for n in args]
+        return kind(*args, **{"border_mode" if k == "padding" else k: v for k, v in kwargs.items()})
+    if name.startswith(("Convolution", "Separable", "ConvLSTM", "Locally")) and axes > 1:
+        filters, size = args
+        args = [filters, *((size,) * axes if isinstance(size, int) else size)]
+        if isinstance(kwargs.get("strides"), int):
+            kwargs = {**kwargs, "strides": (kwargs["strides"],) * axes}
+    return kind(*args, **{KERAS1.get(k, k): v for k, v in kwargs.items()})
 
 
 class Kit:
@@ -75,18 +92,11 @@ class Kit:
 
     def __getattr__(self, name):
         layers = self.keras.layers
-        if self.major == 1 and name in ("Conv1D", "MaxPooling1D", "AveragePooling1D"):
-            name = {"Conv1D": "Convolution1D"}.get(name, name)
+        name = OLD_NAMES.get(name, name) if self.major == 1 else name
         if not hasattr(layers, name):
             raise AttributeError(f"no layer {name} in Keras {self.version}")
         kind = getattr(layers, name)
-        if self.major > 1:
-            return kind
-
-        def make(*args, **kwargs):
-            return kind(*args, **{KERAS1.get(k, k): v for k, v in kwargs.items()})
-
-        return make
+        return kind if self.major > 1 else lambda *args, **kwargs: old_layer(kind, name, args, kwargs)
 
     def input(self, shape, dtype=None, name=None, batch=None, vocabulary=None, blank=None, scale=1.0):
         """An input. vocabulary: whole numbers below it; blank: some time steps hold this value (for masks)."""
