@@ -3,7 +3,7 @@
     python tools/make_golden.py OUT [--keras keras] [--env NAME] [--case WORD …] [--list]
 
 Runs where Keras is (1.2 to 3.x; Python 3.6 or newer; needs no npinfer). Adds to OUT/manifest.csv and writes, for each network
-of golden_models.py that this Keras can build, OUT/ENV/tTIER-MODEL.SUFFIX:
+of golden_models that this Keras can build, OUT/ENV/tTIER-MODEL.SUFFIX:
 .h5 full model · .opt.h5 with the state of an optimizer · .wonly.h5 weights alone in the old layout · .weights.h5 in Keras 3's ·
 .keras zip · .json the architecture · .npz inputs and outputs: `meta` (JSON) and, for each batch B of meta["batches"],
 B_in0 …, B_out0 … (this Keras's) and B_ref0 … (the same network and weights in float64). Batches: b1, b5 (rows), bx (extreme
