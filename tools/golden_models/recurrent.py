@@ -74,7 +74,10 @@ RECURRENT = {
     ),
     "convlstm2d": (
         (3, 5, 4, 2),
-        lambda k: [k.ConvLSTM2D(3, (2, 3), padding="same", return_sequences=True), k.ConvLSTM2D(2, 2, strides=2)],
+        lambda k: [
+            k.ConvLSTM2D(3, (2, 3), padding="same", return_sequences=True),
+            k.ConvLSTM2D(2, 2, **({} if k.major == 1 else {"strides": 2})),  # Keras 1 leaves the strides out of its files
+        ],
     ),
     "convlstm1d": ((4, 7, 2), lambda k: [k.ConvLSTM1D(3, 3, padding="valid", use_bias=False, go_backwards=True)]),
     "mask-lstm-td": (
