@@ -185,13 +185,13 @@ def _own(name: str) -> str:
 
 
 #: names under which some versions write an activation → Keras 3's; "_v2" are TensorFlow's own functions (up to 2.10)
-ALIASES = {"swish": "silu", "softmax_v2": "softmax", "log_softmax_v2": "log_softmax", "hard_swish": "hard_silu"}
+FUNCTIONS = {"swish": "silu", "softmax_v2": "softmax", "log_softmax_v2": "log_softmax", "hard_swish": "hard_silu"}
 
 
 def function_name(name: str, version: Version) -> str:
     """The canonical name of an activation function."""
     short = name[len("tf.nn.") :] if name.startswith("tf.nn.") else name
-    short = ALIASES.get(short, short)
+    short = FUNCTIONS.get(short, short)
     return "hard_sigmoid_k2" if short == "hard_sigmoid" and version.major < 3 else short
 
 

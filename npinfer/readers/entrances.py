@@ -58,12 +58,23 @@ def _shape(archive: Archive, model: Model, layer: Layer) -> Shape:
         if told is None:
             raise FormatError(
                 f"{archive.source}: input {layer.name!r}: neither the config nor the weights give its shape; "
-                "the model was saved before it was built: build or call it in Keras, then save it again"
+                "build or call the model in Keras and save it again, or pass its architecture with the input shape as config="
             )
         return told
     if told is None or len(told) != len(declared):
         return tuple(declared)
     return tuple(n if n is not None else m for n, m in zip(declared, told))
+
+
+def guess(archive: Archive, refs: Sequence[TensorRef], given: Sequence[Value]) -> str:
+    """What to add to an error about shapes where a file leaves an input's shape to its weights, which can't tell all of it."""
+    for value, ref in zip(given, refs):
+        if layer_of(archive, archive.model, ref).config.get("shape") is None:
+            return (
+                f"; the file doesn't say which shape {ref.layer!r} has, and {list(value.shape)}, as its first weights suggest, "
+                "doesn't fit: pass the architecture with the input shape as config="
+            )
+    return ""
 
 
 def _from_weights(archive: Archive, model: Model, name: str) -> Shape | None:

@@ -44,7 +44,10 @@ def lower(
     lowering = _Lowering(archive, dtype, functions or {})
     refs = list(tensors(archive.model.inputs))
     given = [lowering.input(archive.model, r) for r in refs]
-    result = lowering.model(archive.model, (), given, extra=outputs or ())
+    try:
+        result = lowering.model(archive.model, (), given, extra=outputs or ())
+    except ShapeError as e:
+        raise ShapeError(f"{e}{entrances.guess(archive, refs, given)}") from None
     if outputs:
         unknown = [n for n in outputs if n not in lowering.labels]
         if unknown:
