@@ -23,7 +23,16 @@ ALL_VERSIONS = {
     "gru-basic": (".h5",),
 }
 LARGEST_FILE = 28_000  # bytes; keeps the repository small
-LARGER = ("mlp-seed", "conv2d-lenet", "lstm-stacked", "resblock-conv", "nested-double", "multi-io", "act-chain", "weight_names-chunked")
+LARGER = (
+    "mlp-seed",
+    "conv2d-lenet",
+    "lstm-stacked",
+    "resblock-conv",
+    "nested-double",
+    "multi-io",
+    "act-chain",
+    "weight_names-chunked",
+)
 #: what no Keras version changed: one version is enough, and the Theano files with their flipped kernels
 ONE_VERSION = (
     "conv", "depthwise", "separable", "maxpool", "averagepool", "global", "pad", "crop", "noop", "merge", "concat", "dot",
@@ -49,7 +58,11 @@ def chosen(rows: list[dict[str, str]]) -> list[dict[str, str]]:
         by_model[row["tier"], row["model"]].append(row)
     kept = []
     for (_, model), group in by_model.items():
-        ends = {0} if model.startswith(ONE_VERSION) and model not in ("conv2d-lenet", "lstm-stacked", "resblock-conv", "act-chain") else {0, len(group) - 1}
+        ends = (
+            {0}
+            if model.startswith(ONE_VERSION) and model not in ("conv2d-lenet", "lstm-stacked", "resblock-conv", "act-chain")
+            else {0, len(group) - 1}
+        )
         ends |= {k for k, row in enumerate(group) if row["env"] == "k122-th"}
         few = group if model in ALL_VERSIONS else [group[i] for i in sorted(ends)]
         suffixes = ALL_VERSIONS.get(model)
