@@ -14,6 +14,7 @@ from npinfer.bench.report import amount, duration
 Result = Mapping[str, Any]
 BATCHES = (1, 16, 64, 1024, 16384)
 BATCHED = ("tiny", "seed", "rl", "wide", "lenet", "image4")
+BUSY = " The machine was busy with other work: runtimes that wake threads (OpenVINO, TensorFlow) suffer most from that."
 SHORT = 2000  # ns
 CLOSE = 1.02  # below this factor two times are the same
 
@@ -85,6 +86,7 @@ def machine_line(result: Result) -> str:
         f"{m['cpu']}, {m['cores']} cores (load {m['load']:.1f} at the start), {m['threads']} thread, "
         f"{m['system']}, {m['python']}, NumPy {m['numpy']}, {versions}; commit "
         f"{result['commit']}, {result['date']}. Best of many rounds in which all take turns, random inputs, outputs compared."
+        + (BUSY if m["load"] > m["cores"] / 2 else "")
     )
 
 

@@ -82,6 +82,7 @@ class Kit:
         self.ops = getattr(keras, "ops", None)
         self.inputs = []  # (per-sample shape, dtype, options) in the order of `input` calls
         self.tensors = []  # what `input` returned
+        self.keys = None  # of a model that takes a dict, in the order of its inputs
         self.fixed = None  # batch size of stateful networks
 
     @property
@@ -116,6 +117,8 @@ class Kit:
     def model(self, inputs, outputs, **options):
         if self.major == 1:
             return self.keras.models.Model(input=inputs, output=outputs, **options)
+        if isinstance(inputs, dict):
+            self.keys = inputs
         return self.keras.models.Model(inputs, outputs, **options)
 
     def seq(self, layers, shape=None, **options):
@@ -175,7 +178,7 @@ class Kit:
         backend = self.keras.backend
         backend.clear_session()
         (self.keras.config if hasattr(self.keras, "config") and self.major == 3 else backend).set_floatx(floatx)
-        self.inputs, self.tensors, self.fixed = [], [], None
+        self.inputs, self.tensors, self.fixed, self.keys = [], [], None, None
 
     def sort_inputs(self, model):
         """Put `inputs` into the order in which the model lists them."""
@@ -183,9 +186,11 @@ class Kit:
         if len(self.tensors) == len(given) > 1:
             order = [next(k for k, mine in enumerate(self.tensors) if mine is t) for t in given]
             self.inputs = [self.inputs[k] for k in order]
+        if self.keys:
+            self.keys = [next(k for k, mine in self.keys.items() if mine is t) for t in given]
 
     def run(self, model, arrays):
-        given = arrays[0] if len(arrays) == 1 else list(arrays)
+        given = dict(zip(self.keys, arrays)) if self.keys else arrays[0] if len(arrays) == 1 else list(arrays)
         eager = self.major == 3 or (hasattr(model, "_build_input_shape") and self._eager())
         got = model(given, training=False) if eager else model.predict_on_batch(given)
         if isinstance(got, dict):

@@ -177,7 +177,7 @@ def float64_middle(k):
 
 @graph(2)
 def names_with_slashes(k):
-    a = k.input((4,), name="in/put")
+    a = k.input((4,), name="input")
     x = k.Dense(4, name="block/dense", activation="relu")(a)
     x = k.Dense(4, name="block")(x)
     return k.model(a, k.Dense(2, name="block/dense_1")(x))

@@ -131,7 +131,7 @@ def mha_scores(k):
 @graph(3)
 def gqa(k):
     q, v = k.input((4, 8)), k.input((5, 8))
-    return k.model([q, v], k.GroupedQueryAttention(4, 6, 2)(q, v))
+    return k.model([q, v], k.GroupQueryAttention(4, 6, 2)(q, v))
 
 
 @graph(3, full=True)
