@@ -445,7 +445,7 @@ def test_jax_has_the_same_numbers() -> None:
 
 
 def test_peers_say_why_they_are_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(peers.Absent, match="this network|not installed"):  # as JAX is here or not
+    with pytest.raises(peers.Absent, match=r"this network|not installed"):  # as JAX is here or not
         peers.open_peer("jax", context(PAIR))
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(peers.Absent, match="not installed"):
