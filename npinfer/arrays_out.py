@@ -104,7 +104,7 @@ class Npy:
                 f"output {self.spec.name!r}: samples of shape {y.shape[1:]} after ones of {tuple(self.shape)}; "
                 "one array can't hold both: run them apart"
             )
-        self.file.write(memoryview(np.ascontiguousarray(y, self.spec.dtype)).cast("B"))
+        self.file.write(np.ascontiguousarray(y, self.spec.dtype).data.cast("B"))
         self.rows += len(y)
 
     def mark(self) -> None:

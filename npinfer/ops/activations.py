@@ -47,7 +47,7 @@ def _sparse_plus(x: Array) -> Array:
 
 
 #: elementwise functions of one array; parameters are Python floats; results have the input's dtype
-ACTIVATIONS: dict[str, Callable[..., Array]] = {
+ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "linear": lambda x: x,
     "relu": lambda x: np.maximum(x, 0),
     "relu_max": lambda x, maximum: np.clip(x, 0, maximum),
@@ -97,7 +97,8 @@ class Activation(Op):
         return x._replace(name="")
 
     def __call__(self, x: Array) -> Array:
-        return ACTIVATIONS[self.kind](x, *self.parameters)
+        y: Array = ACTIVATIONS[self.kind](x, *self.parameters)
+        return y
 
 
 def _leaky(slope: float) -> Activation:

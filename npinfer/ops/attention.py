@@ -29,7 +29,8 @@ def softmax(scores: Array) -> Array:
     """
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
-    return np.divide(scores, scores.sum(axis=-1, keepdims=True), out=scores, where=scores != 0)
+    np.divide(scores, scores.sum(axis=-1, keepdims=True), out=scores, where=scores != 0)
+    return scores
 
 
 def allowed(kinds: Sequence[str], masks: Sequence[Array], causal: bool, window: int | None, q: int, s: int) -> Array | None:
@@ -107,7 +108,8 @@ class Attention(Op):
             total: Array = np.tanh(pairs).sum(axis=-1)
             return total if self.weight is None else self.weight * total
         pairs = np.tanh(pairs)
-        return (pairs if self.scale is None else self.scale * pairs).sum(axis=-1)
+        weighed: Array = (pairs if self.scale is None else self.scale * pairs).sum(axis=-1)
+        return weighed
 
     def __call__(self, q: Array, v: Array, k: Array, *masks: Array) -> Any:
         s = self._scores(q, k)

@@ -80,7 +80,7 @@ class GlobalPool(Op):
 
     def __call__(self, x: Array, *mask: Array) -> Array:
         if self.kind == "max":
-            y = x.max(axis=tuple(range(1, x.ndim - 1)), keepdims=True)
+            y: Array = x.max(axis=tuple(range(1, x.ndim - 1)), keepdims=True)
         elif mask:
             kept = mask[0][..., None]
             y = total(np.where(kept, x, np.zeros((), x.dtype))) / kept.sum(axis=1, keepdims=True).astype(x.dtype)

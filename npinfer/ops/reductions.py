@@ -28,7 +28,7 @@ class Reduction(NamedTuple):
 def _logsumexp(x: Array, axis: tuple[int, ...], keepdims: bool) -> Array:
     top = x.max(axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
-    y = np.log(np.exp(x - top).sum(axis=axis, keepdims=True)) + top
+    y: Array = np.log(np.exp(x - top).sum(axis=axis, keepdims=True)) + top
     return y if keepdims else y.squeeze(axis)
 
 

@@ -30,7 +30,7 @@ class Softmax(AlongAxes):
     """exp(x - max) / sum(exp(x - max)) over the axes together. A row that holds +inf, NaN or nothing but -inf gives NaN."""
 
     def __call__(self, x: Array) -> Array:
-        y = np.exp(x - x.max(self.axes, keepdims=True, initial=-np.inf))
+        y: Array = np.exp(x - x.max(self.axes, keepdims=True, initial=-np.inf))
         y /= y.sum(self.axes, keepdims=True)
         return y
 
@@ -39,7 +39,7 @@ class LogSoftmax(AlongAxes):
     """x - max - log(sum(exp(x - max)))."""
 
     def __call__(self, x: Array) -> Array:
-        y = x - x.max(self.axes, keepdims=True, initial=-np.inf)
+        y: Array = x - x.max(self.axes, keepdims=True, initial=-np.inf)
         y -= np.log(np.exp(y).sum(self.axes, keepdims=True))
         return y
 

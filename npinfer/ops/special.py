@@ -97,7 +97,7 @@ def _gauss(z: Array, single: bool) -> Array:
     """exp(-z²) of float64 0 ≤ z ≤ 1e19. The rounding of z² would be multiplied by z² in the result, so z is split into a part
     whose square is exact and a rest. Values that were float32 have exact squares at once."""
     if single:
-        return np.exp(-z * z)
+        return np.asarray(np.exp(-z * z))
     high = z.astype(np.float32).astype(np.float64)
     return np.exp(-high * high) * np.exp((high - z) * (high + z))
 
