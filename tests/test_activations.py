@@ -316,10 +316,11 @@ def test_softmax_over_the_batch_is_refused(axis: Any) -> None:
 
 def test_functions_stand_in_for_unknown_names() -> None:
     """By the activation's name; not for Keras's own names, unless the file says that the function is the author's."""
-    double = {"my_act": lambda x: 2.0 * x, "relu": lambda x: -x}
-    np.testing.assert_array_equal(made_of("my_act", X, double), 2 * X)
-    np.testing.assert_array_equal(made_of("custom>relu", X, double), -X)
-    np.testing.assert_array_equal(made_of("relu", X, double), np.maximum(X, 0))
+    negative = {"relu": lambda x: -x}
+    np.testing.assert_array_equal(made_of("my_act", X, {"my_act": lambda x: 2.0 * x}), 2 * X)
+    np.testing.assert_array_equal(made_of("custom>relu", X, negative), -X)
+    with pytest.raises(UnsupportedError, match="no layer or activation of its own called 'relu'"):
+        made_of("relu", X, negative)
     problem = next(check_activation({"activation": "my_act"}))
     assert isinstance(problem, NeedsFunction)
     assert problem.name == "my_act"

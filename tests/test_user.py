@@ -98,5 +98,5 @@ def test_check_against_a_single_array(tmp_path: Path) -> None:
 
 
 def test_a_function_for_a_layer_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(npinfer.UnsupportedError, match="no layer called 'typo'"):
+    with pytest.raises(npinfer.UnsupportedError, match="no layer or activation of its own called 'typo'"):
         npinfer.load(GOLDEN / "k122" / "t1-mlp-seed.h5", engine="numpy", functions={"typo": np.abs})

@@ -34,14 +34,11 @@ def lower(
 ) -> Lowered:
     """Lower a whole archive. dtype overrides the file's float dtypes; outputs names layers to return instead of the model's
     outputs. Raises UnsupportedError with every unsupported layer and option of the file, ShapeError where weights don't fit."""
-    names = {layer.name for _, layer in walk(archive.model)}
-    strangers = ", ".join(repr(n) for n in functions or {} if n not in names)
-    if strangers:
-        raise UnsupportedError(f"functions: {archive.source} has no layer called {strangers}")
-    found = list(problems(archive.model, functions or {}))
+    own = _Functions(functions or {})
+    found = list(problems(archive.model, own))
     if found:
         raise unsupported(archive.source, found)
-    lowering = _Lowering(archive, dtype, functions or {})
+    lowering = _Lowering(archive, dtype, own)
     refs = list(tensors(archive.model.inputs))
     given = [lowering.input(archive.model, r) for r in refs]
     try:
@@ -55,6 +52,7 @@ def lower(
             raise UnsupportedError(f"{archive.source}: no layer called {', '.join(unknown)} to return; there are: {known}")
         result = [lowering.labels[n] for n in outputs]
         result = result[0] if len(result) == 1 else result
+    own.check(archive)
     flat = list(values(result))
     graph = lowering.finish([v.number for v in flat])
     places = iter(range(len(flat)))
@@ -110,6 +108,24 @@ def _map(tree: Any, leaf: type, f: Callable[[Any], Any]) -> Any:
     if isinstance(tree, Mapping):
         return {k: _map(t, leaf, f) for k, t in tree.items()}
     return tree
+
+
+class _Functions(dict[str, Callable[..., Any]]):
+    """The caller's functions by name; knows which of them found a place."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        super().__init__(functions)
+        self.used: set[str] = set()
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        self.used.add(name)
+        return super().__getitem__(name)
+
+    def check(self, archive: Archive) -> None:
+        strangers = self.keys() - self.used - {layer.name for _, layer in walk(archive.model)}
+        if strangers:
+            names = ", ".join(map(repr, sorted(strangers)))
+            raise UnsupportedError(f"functions: {archive.source} has no layer or activation of its own called {names}")
 
 
 class _Lowering:
@@ -247,12 +263,11 @@ class _Lowering:
         def pick(tree: Any) -> Any:
             return _map(tree, TensorRef, lambda r: self._pick(done, r, path))
 
-        function = self.functions.get(layer.name)
-        if function is not None and layer.model is None:
+        if layer.model is None and layer.name in self.functions:
             from npinfer.ops.functions import lower_function
 
             known = LayerCall(self, layer, path, {}, self.compute_dtype(layer), self.archive.version)
-            return lower_function(known, function, pick(list(call.args)), pick(dict(call.kwargs)))
+            return lower_function(known, self.functions[layer.name], pick(list(call.args)), pick(dict(call.kwargs)))
         try:
             return self.lower_layer(layer, path, pick(list(call.args)), pick(dict(call.kwargs)))
         except NpinferError as e:
