@@ -13,13 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from npinfer.errors import EngineError
-
-pytest.importorskip("numba")
-
 import standin
 
+from npinfer.errors import EngineError
 from npinfer.executors.native import build, cache
 
 CODE = b"some machine code" * 100

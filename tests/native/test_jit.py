@@ -11,18 +11,15 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numba as nb
 import numpy as np
 import pytest
+from standin import Again, Standin, compiled
 
 from npinfer.errors import ShapeError
-
-nb = pytest.importorskip("numba")
-
-from standin import Again, Standin, compiled  # noqa: E402
-
-from npinfer.executors.native import abi  # noqa: E402
-from npinfer.executors.native.jit import Jit  # noqa: E402
-from npinfer.executors.steps import BoundStep  # noqa: E402
+from npinfer.executors.native import abi
+from npinfer.executors.native.jit import Jit
+from npinfer.executors.steps import BoundStep
 
 X = np.array([1, 2, 3, 4.5], np.float32)
 Y = np.array([10.5, 11.5], np.float32)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numba as nb
 import numpy as np
 import pytest
 
@@ -234,7 +235,6 @@ def test_states_are_kept_set_reset_forked_and_pickled(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["simple", "lstm"])
 def test_a_stream_inside_compiled_code(name: str) -> None:
-    nb = pytest.importorskip("numba")
     stream = Stream(network(name))
     step, x = stream.bind(), normal(TIMES, N_IN)
     states = [np.zeros_like(s) for s in step.state]

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 
 from npinfer.errors import EngineError, FormatError
-
-pytest.importorskip("numba")
-
 from npinfer.executors.native import build
 from npinfer.executors.native.objects import symbols
 

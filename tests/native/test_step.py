@@ -9,13 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from npinfer.errors import DtypeError, ShapeError
-
-pytest.importorskip("numba")
-
 from standin import Index, Standin, compiled
 
+from npinfer.errors import DtypeError, ShapeError
 from npinfer.executors.native import abi
 from npinfer.executors.native.step import NativeStep, fixed_zeros
 

@@ -15,13 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from npinfer.errors import DtypeError, ShapeError
-
-pytest.importorskip("numba")
-
 from standin import Standin, compiled
 
+from npinfer.errors import DtypeError, ShapeError
 from npinfer.executors.native import abi
 from npinfer.executors.native.step import NativeStep
 
