@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npinfer.errors import (
+    ArgumentError,
     BusyError,
     CheckError,
     ClosedError,
@@ -19,6 +20,7 @@ from npinfer.errors import (
     EngineError,
     FormatError,
     LimitError,
+    NotEnoughMemoryError,
     NpinferError,
     NpinferWarning,
     ShapeError,
@@ -64,6 +66,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "ArgumentError",
     "BusyError",
     "CheckError",
     "ClosedError",
@@ -73,6 +76,7 @@ __all__ = [
     "LimitError",
     "Limits",
     "Model",
+    "NotEnoughMemoryError",
     "NpinferError",
     "NpinferWarning",
     "ShapeError",

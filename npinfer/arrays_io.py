@@ -6,6 +6,7 @@ the rows come from. `open_source` makes one of whatever `predict` takes. The wri
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from npinfer import inputs as arrange
-from npinfer.errors import FormatError, ShapeError
+from npinfer.errors import FormatError, NpinferError, ShapeError, shown
 from npinfer.executors.signature import fits, show
 from npinfer.graph import Array, Spec
 
@@ -52,7 +53,8 @@ def open_source(x: Any, specs: Sequence[Spec], structure: Any, header: bool | No
     inputs), a path or a list or dict of paths, or an iterator of batches.
 
     header: whether a CSV file's first line names its columns; None: it does if it isn't all numbers.
-    Raises ShapeError where the number or names of inputs don't fit, FormatError for files that can't be read, OSError.
+    Raises ShapeError where the number or names of inputs don't fit, FormatError for files that can't be read, among them
+    MissingFileError and UnreadableFileError, which are OSErrors too.
     """
     if is_path(x):
         return open_path(os.fspath(x), specs, header)
@@ -65,14 +67,41 @@ def open_source(x: Any, specs: Sequence[Spec], structure: Any, header: bool | No
     return several[0] if len(several) == 1 else Zipped(several, specs)
 
 
+@contextlib.contextmanager
+def opening(path: str) -> Iterator[None]:
+    """What the system says of a file that can't be opened comes out as FormatError, of the kind that it is."""
+    from npinfer.readers.source import MissingFileError, UnreadableFileError
+
+    try:
+        yield
+    except NpinferError:
+        raise
+    except FileNotFoundError as e:
+        raise MissingFileError(f"{e.filename or path}: no such file; needed are samples to predict") from None
+    except PermissionError as e:
+        raise UnreadableFileError(f"{e.filename or path}: no permission to read it") from None
+    except OSError as e:
+        raise FormatError(f"{path}: can't be read: {e.strerror or e}") from e
+
+
 def open_path(path: str, specs: Sequence[Spec], header: bool | None = None) -> Source:
     """The Source for a file or folder, told by its name's ending; "-" is CSV (or .npy) from standard input."""
+    if path == "-":
+        from npinfer import tables
+
+        return tables.standard_input(specs, header)
+    with opening(path):
+        if not path or "\0" in path:
+            raise FormatError(f"predict({shown(path)}): needs the path of a file of samples")
+        return _open_path(path, specs, header)
+
+
+def _open_path(path: str, specs: Sequence[Spec], header: bool | None) -> Source:
     from npinfer import npy_streams, tables
 
-    if path == "-":
-        return tables.standard_input(specs, header)
     if os.path.isdir(path):
         return Folder(path, specs)
+    os.stat(path)  # missing says more than an unknown kind
     ending = os.path.splitext(path)[1].lower()
     if ending == ".npy":
         if len(specs) != 1:

@@ -6,6 +6,9 @@ Messages read *where: what was found; what is needed; what to do*.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
+
+SHOWN = 80  # characters of a caller's value in a message
 
 
 class NpinferError(Exception):
@@ -36,6 +39,14 @@ class DtypeError(NpinferError, TypeError):
     """An array's dtype can't be used where it was given."""
 
 
+class ArgumentError(NpinferError, ValueError, TypeError):
+    """An option of a call has a value or a type that it can't have; the message names the option."""
+
+
+class NotEnoughMemoryError(NpinferError, MemoryError):
+    """What was asked for is larger than the memory there is."""
+
+
 class EngineError(NpinferError, RuntimeError):
     """The engine that was asked for can't run here or can't run this model."""
 
@@ -54,3 +65,12 @@ class CheckError(NpinferError, ValueError):
 
 class NpinferWarning(UserWarning):
     """Something that is right but that a user should know of."""
+
+
+def shown(value: Any) -> str:
+    """A caller's value for a message: its repr in one line, cut where it is long."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a repr is the caller's code; the error that is being made is worth more than its
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

@@ -20,7 +20,7 @@ import numpy as np
 
 from npinfer.arrays_io import Source, is_path, open_source
 from npinfer.arrays_out import Csv, Npy, Writer, ending_of, open_writer, pack, replacing, unique
-from npinfer.errors import FormatError
+from npinfer.errors import ArgumentError, FormatError, shown
 from npinfer.graph import Spec
 from npinfer.predict import run
 
@@ -59,6 +59,8 @@ def predict_file(
 
     Raises ShapeError, DtypeError or FormatError naming the file and row that don't fit, OSError where files can't be written.
     """
+    if not is_path(out):
+        raise ArgumentError(f"predict_file: out={shown(out)}; needs a path, or '-' for standard output")
     opened = open_source(source, model.inputs, model._structure_in, header)
     if os.fspath(out) == "-":
         writer: Writer = Csv(sys.stdout, model.outputs, close=False)

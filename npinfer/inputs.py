@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.errors import ShapeError
+from npinfer.errors import ShapeError, shown
 from npinfer.executors.signature import cast, fits, show
 from npinfer.graph import Array, Spec
 
@@ -44,7 +44,7 @@ def _by_name(x: Mapping[str, Any], specs: Sequence[Spec], structure: Any) -> lis
     found: dict[int, Any] = {}
     for name, value in x.items():
         if name not in keys:
-            raise ShapeError(f"no input called {name!r}; the model takes {_names(specs)}")
+            raise ShapeError(f"no input called {shown(name)}; the model takes {_names(specs)}")
         if keys[name] in found:
             raise ShapeError(f"input {specs[keys[name]].name!r} is given twice")
         found[keys[name]] = value
@@ -114,17 +114,21 @@ def bind_shapes(specs: Sequence[Spec], shape: Any) -> tuple[tuple[int, ...], ...
     if shape is None:
         return None
     if isinstance(shape, Mapping):
-        unknown = set(shape) - {s.name for s in specs}
+        unknown = [n for n in shape if n not in {s.name for s in specs}]
         if unknown:
-            raise ShapeError(f"bind(shape=…): no input called {', '.join(map(repr, sorted(unknown)))}")
+            names = ", ".join(map(shown, unknown))
+            raise ShapeError(f"bind(shape=…): no input called {names}; the model takes {_names(specs)}")
         given = [shape.get(s.name, s.shape) for s in specs]
     elif len(specs) == 1:
         given = [shape if isinstance(shape, (tuple, list)) else (shape,)]
-    else:
+    elif isinstance(shape, (tuple, list)):
         given = list(shape)
+    else:
+        raise ShapeError(f"bind(shape={shown(shape)}): needs a list of {len(specs)} shapes, or a dict by name")
     if len(given) != len(specs):
         raise ShapeError(f"bind(shape=…): {len(given)} shapes for {len(specs)} inputs")
     for spec, got in zip(specs, given):
-        if any(n is None for n in got) or not fits(got, spec.shape):
-            raise ShapeError(f"bind(shape=…): input {spec.name!r} takes {show(spec.shape)}, got {tuple(got)}")
+        sizes = got if isinstance(got, (tuple, list)) else (got,)
+        if any(not isinstance(n, (int, np.integer)) or n < 0 for n in sizes) or not fits(sizes, spec.shape):
+            raise ShapeError(f"bind(shape=…): input {spec.name!r} takes {show(spec.shape)}, got {shown(got)}")
     return tuple(tuple(int(n) for n in got) for got in given)

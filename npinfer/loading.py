@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.errors import EngineError, NpinferWarning, UnsupportedError
+from npinfer.errors import NpinferWarning
 from npinfer.model import Model
-from npinfer.options import Options
+from npinfer.options import options
 
 
 def load(
@@ -37,49 +37,41 @@ def load(
     limits: npinfer.Limits for the size of what is read.
 
     Raises FormatError for damaged or foreign files, LimitError for files that declare too much, UnsupportedError naming every
-    layer and option of the file that isn't supported, EngineError where the engine can't run here.
+    layer and option of the file that isn't supported, EngineError where the engine can't run here, ArgumentError for options
+    that make no sense.
     """
+    asked = options(dtype, engine, optimize, outputs, threads, functions)
     from npinfer.readers import read_all
 
     found = read_all(source, config, limits)
-    if dtype is None:
-        dtype = found.meta.get("dtype")
-    if outputs is None:
-        outputs = found.meta.get("outputs")
-    if dtype is not None:
-        dtype = _dtype(dtype)
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise EngineError(f"threads={threads!r}: needs a whole number of at least 1, or None for those of the process")
-    names = (outputs,) if isinstance(outputs, str) else None if outputs is None else tuple(outputs)
-    model = Model(found.archive, Options(dtype, engine, optimize, names, threads, dict(functions or {})))
+    if asked.dtype is None:
+        asked = asked._replace(dtype=found.meta.get("dtype"))
+    if asked.outputs is None and found.meta.get("outputs") is not None:
+        asked = asked._replace(outputs=tuple(found.meta["outputs"]))
+    model = Model(found.archive, asked)
     _warn_subnormal(model)
     if found.pairs is not None:
         model.verify(*found.pairs)
     return model
 
 
-def from_keras(keras_model: Any, **options: Any) -> Model:
+def from_keras(
+    keras_model: Any,
+    *,
+    dtype: str | None = None,
+    engine: str = "auto",
+    optimize: bool = True,
+    outputs: Sequence[str] | str | None = None,
+    threads: int | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+) -> Model:
     """A Model of a live Keras 2 or 3 model of this process, with its present weights; npinfer itself imports no Keras.
 
-    options: as for `load`: dtype, engine, optimize, outputs, threads, functions.
+    The options are those of `load`.
     """
     from npinfer.readers.live import from_keras as archive_of
 
-    outputs = options.pop("outputs", None)
-    if outputs is not None:
-        options["outputs"] = (outputs,) if isinstance(outputs, str) else tuple(outputs)
-    options["functions"] = dict(options.pop("functions", None) or {})
-    return Model(archive_of(keras_model), Options(**options))
-
-
-def _dtype(asked: Any) -> str:
-    try:
-        name = str(np.dtype(asked).name)
-    except TypeError:
-        name = ""
-    if name not in ("float32", "float64"):
-        raise UnsupportedError(f"dtype={asked!r}: needs 'float32' or 'float64'")
-    return name
+    return Model(archive_of(keras_model), options(dtype, engine, optimize, outputs, threads, functions))
 
 
 def _warn_subnormal(model: Model) -> None:

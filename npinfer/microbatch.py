@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from npinfer import inputs as arrange
-from npinfer.errors import BusyError, ClosedError, EngineError, ShapeError
+from npinfer.errors import ArgumentError, BusyError, ClosedError, EngineError, ShapeError, shown
 from npinfer.graph import Array
+from npinfer.options import is_count
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -58,15 +59,18 @@ class MicroBatch:
     max_size, max_delay_us: the most samples of a run, and how long the first one waits for others. max_queue: how many samples
     may wait; a full queue makes callers wait (back-pressure). exact: see the module's text.
     Raises ShapeError or DtypeError in the caller that submits a wrong sample, BusyError (a TimeoutError) where `timeout`
-    seconds pass, ClosedError after close(). EngineError for stateful models: their samples belong to one sequence.
+    seconds pass, ClosedError after close(), ArgumentError for options that make no sense. EngineError for stateful models:
+    their samples belong to one sequence.
     """
 
     def __init__(
         self, model: Model, max_size: int = 10, max_delay_us: float = 200, max_queue: int = 1024, exact: bool = True
     ) -> None:
-        for name, value, least in ("max_size", max_size, 1), ("max_queue", max_queue, 1), ("max_delay_us", max_delay_us, 0):
-            if not value >= least:
-                raise ValueError(f"microbatch({name}={value!r}): needs at least {least}")
+        for name, value in ("max_size", max_size), ("max_queue", max_queue):
+            if not is_count(value):
+                raise ArgumentError(f"microbatch({name}={shown(value)}): needs a whole number of at least 1")
+        if not isinstance(max_delay_us, (int, float, np.number)) or not 0 <= max_delay_us < float("inf"):
+            raise ArgumentError(f"microbatch(max_delay_us={shown(max_delay_us)}): needs microseconds, at least 0")
         if model._graph.states:
             raise EngineError("microbatch: this model keeps states from call to call; samples of several callers would mix")
         self._model = model
@@ -75,6 +79,9 @@ class MicroBatch:
         self._thread = threading.Thread(target=_work, args=(self._queue, model, alone), name="npinfer-microbatch", daemon=True)
         self._thread.start()
         self._finalizer = weakref.finalize(self, self._queue.close, False)
+
+    def __repr__(self) -> str:
+        return f"<npinfer.MicroBatch of {self._queue.max_size}: {self._model!r}>"
 
     def submit(self, x: Any, timeout: float | None = None) -> Future[Any]:
         """Queue one sample; waits for room in the queue, up to `timeout` seconds. The Future can be cancelled until it runs."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npinfer import inputs as arrange
 from npinfer.checking import compare, random_inputs
-from npinfer.errors import CheckError, EngineError, ShapeError, UnsupportedError
+from npinfer.errors import CheckError, EngineError, ShapeError, UnsupportedError, shown
 from npinfer.executors import Executor, make_executor
+from npinfer.executors.memory import room_for
 from npinfer.executors.signature import fix
 from npinfer.executors.steps import zero_states
 from npinfer.graph import Array, Graph, Spec
-from npinfer.options import Options, Rebind
+from npinfer.options import Options, Rebind, is_count, layer_names
 from npinfer.passes import optimise
 from npinfer.summary import Layers, html, layer_list, summary
 
@@ -40,7 +40,7 @@ class Model:
         self._root = root
         self._children: weakref.WeakSet[Model] = weakref.WeakSet()
         self._bound: dict[Any, tuple[Executor, Callable[[Graph], Graph]]] = {}
-        self._lock = threading.RLock()
+        self._lock: threading.RLock = threading.RLock() if root is None else root._lock  # weights are exchanged in all at once
         self._states: list[Array] | None = None
         lowered = self._lower(archive)
         self._structure_in, self._structure_out = lowered[1], lowered[2]
@@ -167,11 +167,13 @@ class Model:
         shapes = arrange.bind_shapes(self.inputs, shape)
         options = {"batch": batch, "shape": shape, "reuse_output": reuse_output, "stream": stream}
         if batch is not None:
-            if isinstance(batch, (bool, np.bool_)) or not isinstance(batch, (int, np.integer)) or batch < 1:
-                raise ShapeError(f"bind(batch={batch!r}): needs a whole number of at least 1")
+            if not is_count(batch):
+                raise ShapeError(f"bind(batch={shown(batch)}): needs a whole number of at least 1")
             batch = options["batch"] = int(batch)
-        executor = self._executor if shapes is None and not stream else self._derived(shapes, stream)
-        return executor.bind(batch, reuse_output, Rebind(self, options))
+        with self._lock:
+            executor = self._executor if shapes is None and not stream else self._derived(shapes, stream)
+            with room_for(executor.graph, batch or 1, f"bind(batch={shown(batch)})"):
+                return executor.bind(batch, reuse_output, Rebind(self, "bind", options))
 
     def _derived(self, shapes: tuple[tuple[int, ...], ...] | None, stream: bool) -> Executor:
         """An executor for this network with fixed sizes, or for one time step of it; kept, so that it sees weight swaps."""
@@ -211,15 +213,18 @@ class Model:
         return self._jit("jit_step", stream=True)
 
     def _jit(self, name: str, stream: bool) -> Any:
+        with self._lock:
+            return self._jit_of(name, self._derived(None, True) if stream else self._executor)
+
+    def _jit_of(self, name: str, executor: Executor) -> Any:
         from npinfer.executors import native
 
-        executor = self._derived(None, True) if stream else self._executor
         reason = native.refusal(executor.graph)
         if reason is not None:
             raise EngineError(f"model.{name}: {reason}")
         if not isinstance(executor, native.NativeExecutor):
             raise EngineError(f"model.{name}: the model was loaded with engine={self.engine!r}; load it with engine='native'")
-        return executor.jit(partial(getattr, self, name))
+        return executor.jit(Rebind(self, name))
 
     # weights
 
@@ -235,7 +240,9 @@ class Model:
         from npinfer.readers.order import weights_from_list
 
         root = self._root or self
-        root._replace(weights_from_list(root._archive, weights))
+        if not isinstance(weights, Iterable):
+            raise ShapeError(f"set_weights({shown(weights)}): needs a list of arrays, as get_weights() returns it")
+        root._replace(weights_from_list(root._archive, list(weights)))
 
     def load_weights(self, path: str | PathLike[str]) -> None:
         """As set_weights, from a file: weights-only or full, matched by topology as Keras does."""
@@ -245,32 +252,32 @@ class Model:
         root._replace(read_weights_into(root._archive, path))
 
     def _replace(self, archive: Archive) -> None:
-        """Swap to an archive of the same topology: everything is built and checked before the first executor changes."""
+        """Swap to an archive of the same topology: in all executors or, where something fails, in none."""
         with self._lock:
-            family = [self, *self._children]
-            ready = [(m, *m._prepare(archive)) for m in family]
-            for model, graph, swaps in ready:
+            ready = [(m, *m._prepare(archive)) for m in (self, *self._children)]
+            for model, graph, commits in ready:  # nothing here can fail
                 model._archive, model._graph = archive, graph
-                for executor, new in swaps:
-                    executor.swap(new)
+                for commit in commits:
+                    commit()
 
-    def _prepare(self, archive: Archive) -> tuple[Graph, list[tuple[Executor, Graph]]]:
+    def _prepare(self, archive: Archive) -> tuple[Graph, list[Callable[[], None]]]:
         graph = self._lower(archive)[0]
-        swaps = [(self._executor, self._optimised(graph))]
-        swaps += [(executor, derive(graph)) for executor, derive in self._bound.values()]
-        return graph, swaps
+        commits = [self._executor.prepare(self._optimised(graph))]
+        commits += [executor.prepare(derive(graph)) for executor, derive in self._bound.values()]
+        return graph, commits
 
     def submodel(self, outputs: Sequence[str] | str) -> Model:
         """A model that returns inner layers' results (by layer name, "outer/inner" in nested models); one run for all of them.
 
         It shares this model's weights and sees their swaps. Raises UnsupportedError listing the names that exist.
         """
-        names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        names = layer_names(outputs, "submodel: outputs")
         if not names:
             raise UnsupportedError("submodel([]): needs the name of at least one layer; model.layers lists them")
         root = self._root or self
-        child = Model(root._archive, self._options._replace(outputs=names), root)
-        root._children.add(child)
+        with root._lock:
+            child = Model(root._archive, self._options._replace(outputs=names), root)
+            root._children.add(child)
         return child
 
     # files and checks

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 import npinfer
-from npinfer.errors import FormatError
+from npinfer.errors import ArgumentError, FormatError, shown
 from npinfer.graph import Array
 from npinfer.readers.archive import Archive
 from npinfer.readers.codec import decode, encode
@@ -57,6 +57,8 @@ def save(path: str | PathLike[str], archive: Archive, meta: Mapping[str, Any], p
     """
     constants: list[Array] = []
     listed = dict.fromkeys(archive.order) | {(path, name): None for path, found in archive.weights.items() for name in found}
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise ArgumentError(f"save({shown(path)}): needs a path")
     encoded = encode(archive, list(listed), constants)
     members: dict[str, Array] = {}
     names = []

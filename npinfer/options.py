@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from npinfer.errors import ArgumentError, EngineError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from npinfer.model import Model
@@ -21,12 +25,72 @@ class Options(NamedTuple):
     functions: Mapping[str, Callable[..., Any]] = {}
 
 
+def options(dtype: Any, engine: Any, optimize: Any, outputs: Any, threads: Any, functions: Any) -> Options:
+    """A caller's options, checked, before any file is read.
+
+    Raises UnsupportedError for a dtype, EngineError for an engine or a number of threads, ArgumentError for anything else.
+    """
+    from npinfer.executors import known_engine
+
+    if threads is not None:
+        if not is_count(threads):
+            raise EngineError(f"threads={shown(threads)}: needs a whole number of at least 1, or None for those of the process")
+        threads = int(threads)
+    given = {} if functions is None else functions
+    if not isinstance(given, Mapping):
+        raise ArgumentError(f"functions={shown(given)}: needs a dict of Python functions by the names of layers")
+    for name, function in given.items():
+        if not isinstance(name, str) or not callable(function):
+            raise ArgumentError(f"functions: {shown(name)} is {shown(function)}; needs a layer's name and a Python function")
+    return Options(
+        None if dtype is None else _dtype(dtype),
+        known_engine(engine),
+        bool(optimize),
+        None if outputs is None else layer_names(outputs, "outputs"),
+        threads,
+        dict(given),
+    )
+
+
+def is_count(value: Any) -> bool:
+    """Whether this is a whole number of at least 1, Python's or NumPy's."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
+
+
+def layer_names(outputs: Any, where: str) -> tuple[str, ...]:
+    """One name of a layer or several. Raises ArgumentError."""
+    try:
+        names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    except TypeError:
+        names = (outputs,)
+    if not all(isinstance(n, str) for n in names):
+        raise ArgumentError(f"{where}={shown(outputs)}: needs the name of a layer, or a list of names; model.layers lists them")
+    return names
+
+
+def _dtype(asked: Any) -> str:
+    try:
+        name = str(np.dtype(asked).name)
+    except Exception:  # NumPy parses strings, so it isn't TypeError alone
+        name = ""
+    if name not in ("float32", "float64"):
+        raise UnsupportedError(f"dtype={shown(asked)}: needs 'float32' or 'float64'")
+    return name
+
+
 @dataclass(frozen=True)
 class Rebind:
-    """How a bound callable was made, so that pickles, copies and forks make it again."""
+    """How a bound callable was made, so that pickles, copies and forks make it again: model.bind(**options), or model.jit or
+    model.jit_step without options. Its text names both."""
 
     model: Model
-    options: dict[str, Any]
+    of: str = "bind"
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self) -> Any:
-        return self.model.bind(**self.options)
+        made = getattr(self.model, self.of)
+        return made(**self.options) if self.of == "bind" else made
+
+    def __str__(self) -> str:
+        asked = ", ".join(f"{k}={shown(v)}" for k, v in self.options.items() if v is not None and v is not False)
+        return f"{self.of}{f'({asked})' if self.of == 'bind' else ''} of {self.model._archive.model.name!r}, engine {self.model.engine}"

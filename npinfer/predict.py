@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from npinfer import inputs as arrange
-from npinfer.errors import NpinferError, ShapeError
+from npinfer.errors import NpinferError, ShapeError, shown
 from npinfer.graph import Array
+from npinfer.options import is_count
 from npinfer.prefetch import prefetch
 from npinfer.progress import Progress
 
@@ -58,8 +59,8 @@ def run(model: Model, source: Source, batch_size: int | None, verbose: Any, skip
 
     Errors about the data name the rows and the file they come from.
     """
-    if batch_size is not None and (not isinstance(batch_size, (int, np.integer)) or batch_size < 1):
-        raise ShapeError(f"predict(batch_size={batch_size!r}): needs a whole number of at least 1")
+    if batch_size is not None and not is_count(batch_size):
+        raise ShapeError(f"predict(batch_size={shown(batch_size)}): needs a whole number of at least 1")
     chunks = source.chunks(int(batch_size or chunk_rows(model)), skip)
     ahead = chunks if source.cheap else prefetch(chunks)
     with Progress(source.total, verbose, "samples") as progress:

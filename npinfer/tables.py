@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from npinfer.arrays_io import Chunk, Source, mark_of, span
+from npinfer.arrays_io import Chunk, Source, mark_of, opening, span
 from npinfer.errors import EngineError, FormatError, ShapeError
 from npinfer.executors.signature import show
 from npinfer.graph import Array, Spec
@@ -82,7 +82,8 @@ class Csv:
         self.mark = "stdin" if path == "-" else mark_of(path)
 
     def chunks(self, rows: int, skip: int = 0) -> Iterator[Chunk]:
-        stream = self.stream or open(self.path, encoding="utf-8-sig", newline="")  # noqa: SIM115 (closed below)
+        with opening(self.path):
+            stream = self.stream or open(self.path, encoding="utf-8-sig", newline="")  # noqa: SIM115 (closed below)
         with stream:
             try:
                 yield from self._chunks(stream, rows, skip)
@@ -93,16 +94,20 @@ class Csv:
         lines = ((k, t) for k, t in enumerate(stream, 1) if t.strip())
         head = next(lines, None)
         if head is None:
-            return
+            raise FormatError(f"{self.name}: empty; needs a line of numbers a sample, below a line of names if there is one")
         separator = max(",;\t", key=head[1].count)
         names = next(csv.reader([head[1]], delimiter=separator))
         has_names = self.header if self.header is not None else not all(map(_is_number, names))
+        if has_names and not any(n.strip() for n in names):
+            raise FormatError(f"{self.name}: its first line is empty but for separators; needs names of columns, or numbers")
         layout = Layout(names if has_names else None, len(names), self.specs, self.name)
         kept = [] if has_names else [head]
         first = 0
         while True:
             kept += islice(lines, rows - len(kept))
             if not kept:
+                if not first:
+                    raise FormatError(f"{self.name}: a line of names and nothing below it; needs a line of numbers a sample")
                 return
             if first + len(kept) > skip:
                 table = self._table(kept[max(0, skip - first) :], separator, len(names))

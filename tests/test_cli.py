@@ -187,7 +187,7 @@ BAD_USE = {
 }
 FAILURES = {
     "no file": (["inspect", "nothing.h5"], "nothing.h5"),
-    "no input": (["predict", DENSE, "nothing.npy", *NUMPY], "nothing.npy: No such file"),
+    "no input": (["predict", DENSE, "nothing.npy", *NUMPY], "nothing.npy: no such file"),
     "no folder": (["predict", DENSE, "x.npy", "-o", "no/y.npy", *NUMPY], "no such folder"),
     "not a model": (["inspect", "x.npy"], "x.npy"),
     "wrong width": (["predict", DENSE, "wide.npy", *NUMPY], "wide.npy, rows 0 to 4: input"),

@@ -169,7 +169,7 @@ def test_inner_layers_can_be_returned() -> None:
     lowered = lower(made_, outputs=["a"])
     assert lowered.outputs == 0
     assert len(lower(made_, outputs=["a", "b"]).graph.outputs) == 2
-    with pytest.raises(UnsupportedError, match="no layer called q to return; there are: x"):
+    with pytest.raises(UnsupportedError, match="no layer called 'q' to return; there are: x"):
         lower(made_, outputs=["q"])
 
 

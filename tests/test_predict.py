@@ -254,6 +254,10 @@ BAD_TABLES = {
     "1,2,3,4,5,6\n1,2,3,4,5\n": "line 2: 5 columns, the first line has 6",
     "1,2,3,4,5,6\n\n1,2,x,4,5,6\n": "line 3, column 3: 'x' is not a number",
     "1,2,3,4,5,6\n1,,3,4,5,6\n": "line 2, column 2: '' is not a number",
+    "": "empty; needs a line of numbers a sample",
+    " \n\n": "empty; needs a line of numbers a sample",
+    "a,b,c,d,e,f\n": "a line of names and nothing below it",
+    ",,,,,\n1,2,3,4,5,6\n": "its first line is empty but for separators",
     "1,2,3,4,5,6\n1_0,2,3,4,5,6\n": "line 2, column 1: '1_0' is not a number",
 }
 
@@ -278,6 +282,7 @@ def bad_files(tmp_path: Path) -> dict[str, tuple[Any, str]]:
     np.savez(tmp_path / "names.npz", a=np.zeros(3), b=np.zeros(3))
     pq.write_table(pa.table({"a": ["x", "y"]}), tmp_path / "text.parquet")
     pq.write_table(pa.table({"a": [[1.0], [1.0, 2.0]]}), tmp_path / "ragged.parquet")
+    (tmp_path / "x.bin").write_bytes(b"junk")
     (tmp_path / "empty").mkdir()
     return {
         "junk.npy": (FormatError, "junk.npy: not a readable .npy"),
@@ -291,14 +296,15 @@ def bad_files(tmp_path: Path) -> dict[str, tuple[Any, str]]:
         "ragged.parquet": (FormatError, "column 'a' has lists of different lengths"),
         "empty": (FormatError, "holds no .npy files"),
         "x.bin": (FormatError, "unknown kind of file|unknown kind '.bin'"),
-        "nothing.npy": (FileNotFoundError, "nothing.npy"),
+        **{f"nothing.{e}": (FileNotFoundError, rf"nothing.{e}: no such file") for e in ("npy", "npz", "csv", "parquet", "x")},
     }
 
 
 def test_bad_files(model: npinfer.Model, tmp_path: Path) -> None:
     for name, (kind, message) in bad_files(tmp_path).items():
-        with pytest.raises(kind, match=message):
+        with pytest.raises(kind, match=message) as caught:
             model.predict(tmp_path / name)
+        assert isinstance(caught.value, FormatError)
 
 
 def test_errors_name_rows_and_files(tmp_path: Path) -> None:

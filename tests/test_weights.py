@@ -6,6 +6,7 @@ import copy
 import pickle
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,3 +132,32 @@ def test_pickles_and_copies(engine: str, tmp_path: Path) -> None:
     for again in (pickle.loads(pickle.dumps(step)), copy.deepcopy(step)):
         np.testing.assert_array_equal(again(x), step(x))
     np.testing.assert_array_equal(model(x), want)
+
+
+def test_weights_are_exchanged_everywhere_or_nowhere(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever executor of a family fails to get ready, all of them keep the old weights; then the new ones go to all."""
+    model = npinfer.load(GOLDEN / "k3new/t3-lstm-varlen.h5", engine=engine)
+    size = tuple(n or 5 for n in model.inputs[0].shape)
+    part = model.submodel([model.layers[0].name])
+    steps = [model.bind(shape=size), model.bind(shape=size, reuse_output=True), model.bind(shape=size, batch=1)]
+    stream = model.bind(stream=True)
+    x = np.random.default_rng(8).normal(size=size).astype(np.float32)
+
+    def results() -> list[Any]:
+        stream.reset()
+        found = [model(x), part(x), *(np.array(s(x[None] if k == 2 else x)) for k, s in enumerate(steps)), stream(x[0])]
+        return [np.array(y) for y in found]
+
+    before, weights = results(), [w / 2 for w in model.get_weights()]
+    executors = [m._executor for m in (model, part)] + [e for e, _ in model._bound.values()]
+    assert len(executors) == 4
+    for executor in executors:
+        with monkeypatch.context() as patched:
+            patched.setattr(executor, "prepare", lambda graph: (_ for _ in ()).throw(MemoryError("full")))
+            with pytest.raises(MemoryError, match="full"):
+                model.set_weights(weights)
+        for a, b in zip(results(), before):
+            np.testing.assert_array_equal(a, b)
+        assert all((a != b).any() for a, b in zip(model.get_weights(), weights) if b.any())
+    model.set_weights(weights)
+    assert all((a != b).any() for a, b in zip(results(), before))

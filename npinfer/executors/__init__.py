@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from npinfer.errors import EngineError
+from npinfer.errors import EngineError, shown
+from npinfer.executors.memory import Memory
 from npinfer.graph import Array, Graph
 
 Step = Callable[..., Any]
@@ -22,8 +23,7 @@ class Executor(Protocol):
 
     run: arrays are C-contiguous (n, *spec.shape) in the specs' dtypes, one for each graph input (states last); returns the
     outputs and then the states' next values, as arrays that the caller owns. bind: a callable for a fixed number of rows
-    (None: one sample without a batch axis), arguments as `Signature` takes them. swap: replace the weights by those of a graph
-    of the same structure; a running call finishes on the old ones.
+    (None: one sample without a batch axis), arguments as `Signature` takes them.
     """
 
     name: str
@@ -33,14 +33,30 @@ class Executor(Protocol):
 
     def bind(self, rows: int | None, reuse_output: bool, rebind: Callable[[], Any]) -> Step: ...
 
-    def swap(self, graph: Graph) -> None: ...
+    def prepare(self, graph: Graph) -> Callable[[], None]:
+        """Get ready to replace the weights by those of a graph of the same structure: all that can fail or take memory. The
+        function that it returns makes the exchange and can't fail; a running call finishes on the old weights. Nobody may bind
+        or prepare between the two.
+        """
+        ...
 
     def uncovered(self) -> list[int]:
         """The nodes that run through their NumPy meaning instead of the engine's own code."""
         ...
 
+    def memory(self) -> Memory:
+        """Bytes of weights, of what the engine makes of them, and of scratch for one sample."""
+        ...
+
 
 ENGINES = ("auto", "native", "numpy", "reference")
+
+
+def known_engine(engine: object) -> str:
+    """The name, if an engine has it. Raises EngineError."""
+    if not isinstance(engine, str) or engine not in ENGINES:
+        raise EngineError(f"engine={shown(engine)}: unknown; there are {', '.join(ENGINES)}")
+    return engine
 
 
 def make_executor(engine: str, graph: Graph, threads: int | None = None) -> Executor:
@@ -49,9 +65,7 @@ def make_executor(engine: str, graph: Graph, threads: int | None = None) -> Exec
     Graphs that the native engine doesn't compute (float64) go to the numpy executor, whose `name` says so. Raises EngineError
     where the engine that was named can't run here, saying what to do.
     """
-    if engine not in ENGINES:
-        raise EngineError(f"engine={engine!r}: unknown; there are {', '.join(ENGINES)}")
-    if engine == "reference":
+    if known_engine(engine) == "reference":
         from npinfer.executors.reference import ReferenceExecutor
 
         return ReferenceExecutor(graph)

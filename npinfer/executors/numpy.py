@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from npinfer.executors import numpy_spatial  # noqa: F401  (adds its ops to numpy_calls.CALLS)
+from npinfer.executors.memory import Memory, value_bytes, weight_bytes
 from npinfer.executors.numpy_calls import Call, calls_for, is_native, is_quiet
 from npinfer.executors.signature import fix, sizes
 from npinfer.executors.steps import BoundStep
@@ -146,12 +147,19 @@ class NumpyExecutor:
     def bind(self, rows: int | None, reuse_output: bool, rebind: Callable[[], Any]) -> BoundStep:
         return NumpyStep(self, rows, reuse_output, rebind)
 
-    def swap(self, graph: Graph) -> None:
-        self.graph = graph
-        self._plans = _Plans(graph)
+    def prepare(self, graph: Graph) -> Callable[[], None]:
+        plans = _Plans(graph)
+
+        def commit() -> None:
+            self.graph, self._plans = graph, plans
+
+        return commit
 
     def uncovered(self) -> list[int]:
         return [k for k, node in enumerate(self.graph.nodes) if not is_native(node.op)]
+
+    def memory(self) -> Memory:
+        return Memory(weight_bytes(self.graph), 0, value_bytes(self.graph))
 
 
 class NumpyStep(BoundStep):

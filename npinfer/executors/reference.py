@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from npinfer.executors.memory import Memory, value_bytes, weight_bytes
 from npinfer.executors.steps import BoundStep
 from npinfer.graph import Array, Graph
 
@@ -26,8 +27,14 @@ class ReferenceExecutor:
     def bind(self, rows: int | None, reuse_output: bool, rebind: Callable[[], Any]) -> BoundStep:
         return BoundStep(self.graph, rows, reuse_output, self.run, rebind)
 
-    def swap(self, graph: Graph) -> None:
-        self.graph = graph
+    def prepare(self, graph: Graph) -> Callable[[], None]:
+        def commit() -> None:
+            self.graph = graph
+
+        return commit
 
     def uncovered(self) -> list[int]:
         return []
+
+    def memory(self) -> Memory:
+        return Memory(weight_bytes(self.graph), 0, value_bytes(self.graph))

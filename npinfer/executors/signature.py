@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.errors import DtypeError, ShapeError
+from npinfer.errors import ArgumentError, DtypeError, ShapeError
 from npinfer.graph import Array, Shape, Spec
 
 
@@ -73,13 +73,13 @@ class Signature:
         return found
 
     def split(self, args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any] | None]:
-        """args as (inputs, outs or None). Raises TypeError where their number fits neither form."""
+        """args as (inputs, outs or None). Raises ArgumentError (a TypeError) where their number fits neither form."""
         k, n = len(self.inputs), len(self.inputs) + len(self.outputs)
         if len(args) == k:
             return args, None
         if len(args) == n:
             return args[:k], args[k:]
-        raise TypeError(f"step() takes {k} arguments, or {n} with outputs, got {len(args)}: {self.usage()}")
+        raise ArgumentError(f"step() takes {k} arguments, or {n} with outputs, got {len(args)}: {self.usage()}")
 
     def outs(self, outs: Sequence[Any]) -> list[Array]:
         """The output arguments, checked: they are written to, so nothing is cast. Raises TypeError, ShapeError, DtypeError."""

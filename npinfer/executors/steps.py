@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.errors import ShapeError
-from npinfer.executors.signature import Signature, sizes
-from npinfer.graph import Array, Graph
+from npinfer.errors import ShapeError, shown
+from npinfer.executors.signature import Signature, cast, sizes
+from npinfer.graph import Array, Graph, Spec
 
 Rebind = Callable[[], Any]
 Compute = Callable[[list[Array]], Sequence[Array]]
@@ -62,6 +62,10 @@ class BoundStep:
             results = list(targets)
         return results[0] if count == 1 else tuple(results)
 
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, side)) for side in (self.signature.inputs, self.signature.outputs))
+        return f"<npinfer step: {ins} -> {outs}; {self._rebind}>"
+
     @property
     def state(self) -> tuple[Array, ...]:
         """Copies of the states, without the batch axis for a step of one sample."""
@@ -69,12 +73,12 @@ class BoundStep:
 
     @state.setter
     def state(self, values: Sequence[Any]) -> None:
-        if len(values) != len(self._zeros):
-            raise ShapeError(f"state: needs {len(self._zeros)} arrays, got {len(values)}")
+        if not isinstance(values, (tuple, list)) or len(values) != len(self._zeros):
+            raise ShapeError(f"state: needs a tuple of {len(self._zeros)} arrays, got {shown(values)}")
         new = []
         for k, (zero, value) in enumerate(zip(self._zeros, values)):
             shape = zero.shape[1:] if self._single else zero.shape
-            array = np.array(value, zero.dtype)
+            array = np.array(cast(value, Spec(zero.shape[1:], zero.dtype), f"state {k}"))
             if array.shape != shape:
                 raise ShapeError(f"state {k}: expected shape {shape}, got {array.shape}")
             new.append(array.reshape(zero.shape))

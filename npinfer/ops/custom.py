@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from npinfer.errors import ArgumentError, UnsupportedError, shown
 from npinfer.graph import Array, Op
 from npinfer.ops.functions import lower_function
 from npinfer.ops.registry import CUSTOM, LAYERS, LayerCall, LayerType, Value
@@ -35,30 +36,37 @@ def register_layer(
     variables: the weights' names in the order in which the layer creates them, ("~name" for a non-trainable one), or a function
     of the config that returns them. Without it the arrays keep the names that the file gives them.
     mask: "pass" if the layer hands Keras's mask on, "stop" if not.
-    Raises ValueError for the name of a layer of Keras itself, unless replace=True (a file of Keras 1 or 2 can't tell a subclass
-    that is called Dense from Keras's own).
+    Raises ArgumentError (a ValueError) for arguments that make no sense, and for the name of a layer of Keras itself, unless
+    replace=True (a file of Keras 1 or 2 can't tell a subclass that is called Dense from Keras's own). What the function raises
+    when a file is loaded comes out as UnsupportedError that says so, with the function's own error as its cause.
     """
-    name = class_name.rpartition(">")[2]
+    where = f"register_layer({shown(class_name)})"
+    name = class_name.rpartition(">")[2] if isinstance(class_name, str) else ""
+    if not name:
+        raise ArgumentError(f'{where}: needs the name of a class, as in @npinfer.register_layer("Scale")')
     if mask not in ("pass", "stop"):
-        raise ValueError(f"register_layer({class_name!r}): mask={mask!r}; it is 'pass' or 'stop'")
-    if not name or not isinstance(name, str):
-        raise ValueError(f"register_layer({class_name!r}): a class name is needed")
+        raise ArgumentError(f"{where}: mask={shown(mask)}; it is 'pass' or 'stop'")
     from npinfer.ops import load_families
 
     load_families()
     if name in LAYERS and name == class_name and not replace:
-        raise ValueError(f"register_layer({name!r}): Keras itself has this layer; say replace=True to take your own instead")
+        raise ArgumentError(f"{where}: Keras itself has this layer; say replace=True to take your own instead")
     if callable(variables):
-        listed = variables
+        listed = _guarded(name, variables)
     else:
-        names = tuple(variables)
+        names = () if isinstance(variables, str) or not isinstance(variables, Iterable) else tuple(variables)
+        if not all(isinstance(n, str) for n in names) or (variables and not names):
+            raise ArgumentError(f"{where}: variables={shown(variables)}; needs a list of the weights' names, or a function")
 
         def listed(_: Config) -> Iterable[str]:
             return names
 
     def register(make: Maker) -> Maker:
+        if not callable(make):
+            raise ArgumentError(f"{where}: registers a function f(config, weights), got {shown(make)}")
+
         def lower(call: LayerCall, *args: Any) -> Any:
-            made = make(dict(call.config), dict(call.weights))
+            made = _guarded(name, make, call)(dict(call.config), dict(call.weights))
             if isinstance(made, Op):
                 return _emit(call, made, args)
             if not callable(made):
@@ -72,6 +80,24 @@ def register_layer(
         return make
 
     return register
+
+
+def _guarded(name: str, function: Callable[..., Any], call: LayerCall | None = None) -> Callable[..., Any]:
+    """The user's function, whose errors are told from those of a file."""
+
+    def guarded(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except UnsupportedError:
+            raise
+        except Exception as e:
+            where = f"layer {call.name!r}: " if call is not None else ""
+            raise UnsupportedError(
+                f"{where}the function registered for layer class {name!r} raised {type(e).__name__}: {shown(str(e))[1:-1]}; "
+                "correct that function (register_layer), its own error is above"
+            ) from e
+
+    return guarded
 
 
 def _emit(call: LayerCall, op: Op, args: Iterable[Any]) -> Value | tuple[Value, ...]:

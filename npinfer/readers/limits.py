@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.errors import FormatError, LimitError, NpinferError
+from npinfer.errors import ArgumentError, FormatError, LimitError, NpinferError, shown
 
 BLOCK = 1 << 20
 MAX_DIGITS = 40  # of an integer in JSON: Python takes quadratic time for longer ones, and no size needs them
@@ -36,12 +36,24 @@ class Limits:
     slack: int = 16 << 20  #: bytes that may be read whatever the ratio
     total_bytes: int = 16 << 30  #: of all arrays together
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 0:
+                raise ArgumentError(f"Limits({name}={shown(value)}): needs a whole number")
+
     def grown(self, size: int) -> int:
         """The most that a file of `size` bytes may give."""
         return min(self.slack + self.ratio * size, self.total_bytes)
 
 
 DEFAULT = Limits()
+
+
+def given_or_default(limits: Any) -> Limits:
+    """A caller's limits, or the defaults for None. Raises ArgumentError for what isn't a Limits."""
+    if limits is not None and not isinstance(limits, Limits):
+        raise ArgumentError(f"limits={shown(limits)}: needs npinfer.Limits(…), such as npinfer.Limits(json_depth=500)")
+    return limits or DEFAULT
 
 
 class Budget:

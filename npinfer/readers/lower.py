@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from npinfer.errors import FormatError, NpinferError, ShapeError, UnsupportedError
+from npinfer.errors import FormatError, NpinferError, ShapeError, UnsupportedError, shown
 from npinfer.graph import Array, Graph, Node, Op, Spec, State, infer
 from npinfer.ops.identity import Cast
 from npinfer.ops.registry import LayerCall, NeedsFunction, Value, find
@@ -49,7 +49,7 @@ def lower(
         unknown = [n for n in outputs if n not in lowering.labels]
         if unknown:
             known = ", ".join(lowering.labels)
-            raise UnsupportedError(f"{archive.source}: no layer called {', '.join(unknown)} to return; there are: {known}")
+            raise UnsupportedError(f"{archive.source}: no layer called {', '.join(map(shown, unknown))} to return; there are: {known}")
         result = [lowering.labels[n] for n in outputs]
         result = result[0] if len(result) == 1 else result
     own.check(archive)
@@ -124,7 +124,7 @@ class _Functions(dict[str, Callable[..., Any]]):
     def check(self, archive: Archive) -> None:
         strangers = self.keys() - self.used - {layer.name for _, layer in walk(archive.model)}
         if strangers:
-            names = ", ".join(map(repr, sorted(strangers)))
+            names = ", ".join(map(shown, sorted(strangers)))
             raise UnsupportedError(f"functions: {archive.source} has no layer or activation of its own called {names}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from npinfer import npz
 from npinfer.errors import FormatError
-from npinfer.readers.limits import DEFAULT, Limits, parse_json
+from npinfer.readers.limits import Limits, given_or_default, parse_json
 from npinfer.readers.raw import RawFile
 from npinfer.readers.source import Source, open_source
 from npinfer.readers.zipped import Zip
@@ -67,7 +67,7 @@ def open_raw(source: Any, limits: Limits | None = None) -> RawFile:
     HDF5 (.h5, also behind other names), a .keras zip, npinfer's .npz, or the .weights.json of sharded Keras 3 weights. Raises
     FormatError for everything else, saying what it is and what to do; MissingFileError, UnreadableFileError and LimitError.
     """
-    opened = open_source(source, limits or DEFAULT)
+    opened = open_source(source, given_or_default(limits))
     try:
         return _read(opened)
     except BaseException:

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Any, BinaryIO
 
-from npinfer.errors import FormatError, LimitError
+from npinfer.errors import FormatError, LimitError, shown
 from npinfer.readers.limits import Budget, Limits
 
 
@@ -107,7 +107,7 @@ def _on_disk(path: str, limits: Limits) -> Source:
     except PermissionError:
         raise UnreadableFileError(f"{path}: no permission to read it") from None
     except (OSError, ValueError) as e:
-        raise FormatError(f"{path!r}: can't be opened ({e})") from e
+        raise FormatError(f"{shown(path)}: can't be opened ({getattr(e, 'strerror', None) or e})") from e
     return Source(stream, os.fstat(stream.fileno()).st_size, path, Budget(limits, status.st_size), path=path)
 
 

@@ -292,7 +292,9 @@ def test_ops_without_a_compiled_form_run_in_between() -> None:
         assert all(np.array_equal(a[k], b[0]) for a, b in zip(got, executor.run([x[k : k + 1]])))
     step = executor.bind(None, False, lambda: None)
     assert np.array_equal(step(x[0])[0], got[0][0])
-    executor.swap(Graph(graph.inputs, [nodes[0], nodes[1], Node(Dense(np.zeros((9, 5), F)), (2,)), nodes[3]], graph.outputs))
+    executor.prepare(
+        Graph(graph.inputs, [nodes[0], nodes[1], Node(Dense(np.zeros((9, 5), F)), (2,)), nodes[3]], graph.outputs)
+    )()
     assert not executor.run([x])[0].any()
 
 
@@ -323,13 +325,13 @@ def test_swaps_under_running_calls() -> None:
     for t in readers:
         t.start()
     for k in range(300):
-        executor.swap(constant_network(float(k % 3 + 1)))
+        executor.prepare(constant_network(float(k % 3 + 1)))()
     stop.set()
     for t in readers:
         t.join()
     assert seen <= allowed, "a call saw a mix of two sets of weights"
     assert len(seen) > 1
-    executor.swap(constant_network(2))
+    executor.prepare(constant_network(2))()
     assert (step(x) == 4 * 4096).all()
 
 
@@ -338,10 +340,10 @@ def test_swap_reuses_its_memory() -> None:
     executor.run([np.ones((1, 64), F)])
     context = executor._plan(((64,),)).whole
     assert context is not None
-    executor.swap(constant_network(2))
+    executor.prepare(constant_network(2))()
     before = [a.ctypes.data for pair in context._memory.values() for a in pair]
     for k in range(10):
-        executor.swap(constant_network(k))
+        executor.prepare(constant_network(k))()
     assert [a.ctypes.data for pair in context._memory.values() for a in pair] == before
 
 
@@ -352,7 +354,7 @@ def test_swap_to_another_arrangement() -> None:
     step = executor.bind(None, False, lambda: None)
     x = normal(30, 8)
     for graph in (small, large, small, large):
-        executor.swap(graph)
+        executor.prepare(graph)()
         close(executor.run([x])[0], graph(x)[0])
         close(step(x[0]), graph(x[:1])[0][0])
 

@@ -175,7 +175,7 @@ def test_swap_of_weights() -> None:
     a, b, x = network(), network(), normal(3, 17, 15, 3)
     native = NativeExecutor(a, 1)
     native.run([x])
-    native.swap(b)
+    native.prepare(b)()
     np.testing.assert_allclose(native.run([x])[0], b(x)[0], rtol=1e-4, atol=1e-4)
 
 

@@ -282,7 +282,7 @@ def test_weights_exchanged_under_a_running_stream() -> None:
         k = 0
         while not done.is_set():
             k += 1
-            executor.swap(graphs[k % 2])
+            executor.prepare(graphs[k % 2])()
             time.sleep(0.0005)
 
     thread = threading.Thread(target=exchange)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,15 +46,17 @@ class Context:
         graph = program.graph
         self.results = [graph.specs[v] for v in (*graph.outputs, *(s.output for s in graph.states))]
         self._words[record.INPUTS], self._words[record.OUTPUTS] = len(graph.inputs), len(self.results)
-        self._fill(0, program)
+        self._fill(0, program, *self._room(program))
 
-    def _fill(self, slot: int, program: Program) -> None:
+    def _room(self, program: Program) -> tuple[Array, tuple[Any, ...], list[Array]]:
+        """A program's bytes, and the memory for it and its successor by structure: the rows of programs of one structure are
+        equal, so only weights differ in memory that a late reader may still use."""
         block = program.memory()
-        # the rows of programs of one structure are equal, so only weights differ in memory that a late reader may still use
         key = (program.table.tobytes(), len(block), program.tile)
-        pair = self._memory.setdefault(key, [])
-        while len(pair) < 2:
-            pair.append(aligned(len(block)))
+        return block, key, self._memory.get(key) or [aligned(len(block)) for _ in range(2)]
+
+    def _fill(self, slot: int, program: Program, block: Array, key: tuple[Any, ...], pair: list[Array]) -> None:
+        pair = self._memory.setdefault(key, pair)
         head = block[: 8 * record.P_STRIDES].view(np.int64)
         base = pair[slot].ctypes.data
         head[record.P_TABLE] += base
@@ -66,18 +68,24 @@ class Context:
             w[word] = max(w[word], need)
         w[record.TILE], w[record.WORK] = max(w[record.TILE], program.tile), program.work
 
-    def swap(self, program: Program) -> None:
-        """Make this the current program; calls that run now finish on the old one or run again."""
-        with self._lock:
-            generation = int(self._words[record.GENERATION])
-            self._words[record.GENERATION] = generation + 1
-            with self._fence:  # taking and releasing a lock orders memory on every machine
-                pass
-            self._fill(((generation >> 1) + 1) & 1, program)
-            with self._fence:
-                pass
-            self._words[record.GENERATION] = generation + 2
-            self.program = program
+    def prepare(self, program: Program) -> Callable[[], None]:
+        """All that takes memory; the result makes this the current program: calls that run then finish on the old one or run
+        again."""
+        room = self._room(program)
+
+        def commit() -> None:
+            with self._lock:
+                generation = int(self._words[record.GENERATION])
+                self._words[record.GENERATION] = generation + 1
+                with self._fence:  # taking and releasing a lock orders memory on every machine
+                    pass
+                self._fill(((generation >> 1) + 1) & 1, program, *room)
+                with self._fence:
+                    pass
+                self._words[record.GENERATION] = generation + 2
+                self.program = program
+
+        return commit
 
     def scratch_bytes(self, rows: int) -> int:
         w = self._words

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from npinfer.errors import EngineError, ShapeError
+from npinfer.executors.memory import Memory, value_bytes, weight_bytes
 from npinfer.executors.native.abi import Network
 from npinfer.executors.native.context import Context
-from npinfer.executors.native.program import Program
 from npinfer.executors.native.stretches import Stretch, stretches
 from npinfer.executors.native.threads import Threads
 from npinfer.executors.signature import fix, sizes
@@ -176,25 +176,44 @@ class NativeExecutor:
 
         return Jit(self.network(), rebind)
 
-    def swap(self, graph: Graph) -> None:
-        """Compute with another graph's weights from now on. Everything is packed before anything changes; running calls finish
-        on the old weights or run again. Raises EngineError where the new graph can't stand in for the old one."""
+    def prepare(self, graph: Graph) -> Callable[[], None]:
+        """See Executor. Running calls finish on the old weights or run again. Raises EngineError where the new graph can't
+        stand in for the old one."""
         with self._lock:
-            new: list[tuple[Plan, Graph, Program | None]] = []
-            for shapes, plan in self._plans.items():
-                changed = fixed(graph, shapes)
-                parts = list(stretches(changed))
-                # as one program it may have other rows than before: what passes fold can depend on the weights
-                program = parts[0].program if len(parts) == 1 else None
-                if plan.whole is not None and program is None:
-                    raise EngineError("these weights change the network's structure; load the model anew")
-                new.append((plan, changed, program))
-            self.graph, self._uncovered = graph, None
-            for shapes, (plan, changed, program) in zip(list(self._plans), new):
-                if plan.whole is not None and program is not None:
-                    plan.whole.swap(program)
-                else:  # several parts can't be exchanged as one: calls that have begun keep the old plan
-                    self._plans[shapes] = Plan(changed, self._code.entry)
+            plans = dict(self._plans)
+        kept: dict[Shapes, Plan] = {}
+        commits: list[Callable[[], None]] = []
+        for shapes, plan in plans.items():
+            changed = fixed(graph, shapes)
+            if plan.whole is None:  # several parts can't be exchanged as one: calls that have begun keep the old plan
+                kept[shapes] = Plan(changed, self._code.entry)
+                continue
+            # as one program it may have other rows than before: what passes fold can depend on the weights
+            parts = list(stretches(changed))
+            if len(parts) != 1 or parts[0].program is None:
+                raise EngineError("these weights change the network's structure; load the model anew")
+            kept[shapes] = plan
+            commits.append(plan.whole.prepare(parts[0].program))
+
+        def commit() -> None:
+            with self._lock:
+                self.graph, self._uncovered = graph, None
+                self._plans = OrderedDict(kept)  # without those that calls have added meanwhile: they are made again
+                for change in commits:
+                    change()
+
+        return commit
+
+    def memory(self) -> Memory:
+        """See Executor. What is packed is counted for the shapes that ran so far, or else where no size is open."""
+        with self._lock:
+            plans = list(self._plans.values())
+        if not plans and all(None not in s.shape for s in self.graph.inputs):
+            plans = [self._plan(tuple(sizes(s) for s in self.graph.inputs))]
+        contexts = [c for plan in plans for _, c in plan.parts if c is not None]
+        packed = sum(len(c.program.arena) for c in contexts)
+        scratch = max((c.scratch_bytes(1) for c in contexts), default=0)
+        return Memory(weight_bytes(self.graph), packed, scratch or value_bytes(self.graph))
 
     def uncovered(self) -> list[int]:
         """The nodes that run through their NumPy meaning. Where sizes are open, as if each were 16."""

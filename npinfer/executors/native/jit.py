@@ -114,6 +114,10 @@ class Jit:
     def __call__(self, *args: Any) -> Any:
         return self._step(*args)
 
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, side)) for side in (self.signature.inputs, self.signature.outputs))
+        return f"<npinfer function for njit: {ins} -> {outs}; {self._rebind}>"
+
     def __reduce__(self) -> Any:
         return _restore, (self._rebind,)
 

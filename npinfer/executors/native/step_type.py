@@ -95,7 +95,7 @@ def make_type() -> tuple[type, Any]:
         "outputs, all positional; a tuple for several outputs."
     )
     made.__reduce__ = lambda self: _owner_of(self).__reduce__()
-    made.__repr__ = lambda self: f"<compiled {_owner_of(self)!r}>"
+    made.__repr__ = lambda self: repr(_owner_of(self))
     made.__getattr__ = _look_up
     made.state = _forward("state")
     return made, owner
