@@ -1,4 +1,4 @@
-"""Fit the polynomials of npinfer/executors/native/activations.py and print their coefficients.
+"""Fit the polynomials of npinfer/executors/native/{exponentials,activations}.py and print their coefficients.
 
 Each is the polynomial of least maximal weighted error on a dense grid of an interval: Chebyshev's approximation problem, solved
 as the linear program that it is (minimise e under -e <= error at each point <= e). Coefficients are then rounded to float32 one
@@ -83,6 +83,7 @@ if __name__ == "__main__":
     half = np.log(2) / 2 * 1.0001
     fit("EXP", expm1_tail, -half, half, 5, lambda r: np.maximum(np.abs(r), 1e-6))
     fit("LOG1P", log1p_tail, 0, 1 / 9, 5, lambda s: np.maximum(s, 1e-9))
+    fit("TANH", lambda s: -tanh_tail(s), 0, (half / 2) ** 2, 2, lambda s: np.maximum(s, 1e-9))
     fit("TANH_SHRINK", tanh_tail, 0, 2.26, 10)
     fit("ERFCX", erfcx, -1, (10.7 - 2) / (10.7 + 2), 9)
     fit("ERF", erf_over_x, 0, 0.5626, 5)

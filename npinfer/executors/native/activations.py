@@ -1,7 +1,6 @@
 """Elementwise activations over 16 lanes, without branches and without libm: within 4 ulp of the correctly rounded float32
 result over the whole range (exp, sigmoid, tanh: 2 ulp), NaN, ±inf and ±0 as the definitions in npinfer/ops/activations.py.
 
-exp is the heart: x = n·ln 2 + r with a whole number n, exp(r) by a polynomial, times 2**n by writing n into the exponent bits.
 What decays like exp (sigmoid, silu, gelu …) multiplies by 2**n last, so that results down to the smallest subnormal round once.
 tools/fit_polynomials.py computes the coefficients, tools/sweep_activations.py measures the errors.
 
@@ -14,6 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf, nan
 
+from npinfer.executors.native.exponentials import (
+    LOG2_E,
+    ROUND,
+    ROUND_BITS,
+    exact_product,
+    exp_parts,
+    expm1,
+    exponential,
+    limited,
+    log1p_unit,
+)
 from npinfer.executors.native.lanes import (
     Lanes,
     bits,
@@ -22,22 +32,16 @@ from npinfer.executors.native.lanes import (
     fma,
     maximum,
     minimum,
-    paired,
     polynomial,
     select,
     sqrt,
-    to_float,
 )
 
-#: adding and subtracting this rounds to the nearest whole number (below 2**22), which is then in the low bits
-ROUND, ROUND_BITS = 12582912.0, 0x4B400000
-LOG2_E = 1.44269504088896341
-LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4  # the first has nine bits, so n·LN2_HIGH is exact
+LN2_HALF = 0.34657359  # as a float32 too good by chance to need a second part: n times 1e-9 is off
 SQRT_HALF = 0.707106781186547524
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
-EXP = (0.5, 0.166666672, 0.0416664891, 0.00833320711, 0.00139326649, 0.00019945098)  # (exp(r) - 1 - r)/r²
-LOG1P = (0.333333343, 0.199998841, 0.142899781, 0.110479429, 0.0940650702, 0.0838215053)
+TANH = (-0.333333224, 0.133311406, -0.0527145304)  # (tanh r - r)/r³ in r²
 TANH_SHRINK = (0.333333343, -0.133334085, 0.0539777391, -0.021915311, 0.00897051953, -0.00371838594, 0.00150641694,
                -0.000535385741, 0.000143202371, -2.40520858e-05, 1.84396879e-06)  # fmt: skip
 ERF = (1.12837911, -0.376121074, 0.112762101, -0.0264815763, 0.00440259743, -0.000171880369)
@@ -46,81 +50,6 @@ GELU_LINEAR, GELU_LINEAR_REST = 1.5957691669464111, -4.534068e-08
 GELU_CUBIC, GELU_CUBIC_REST = 0.07135481387376785, 2.3988324e-09
 ERFCX = (1.27697837, -0.092763938, -0.166031122, 0.164055064, -0.0542052239, -0.00805960689, 0.00863117166, 0.00131291407,
          -0.00122675148, -0.000397967029)  # fmt: skip
-
-
-def reduced(x: Lanes) -> tuple[Lanes, Lanes]:
-    """(r, n) with x = n·ln 2 + r and |r| ≤ ln 2 / 2; n as an integer in the low bits, offset by ROUND_BITS."""
-    shifted = fma(x, LOG2_E, ROUND)
-    n = shifted - ROUND
-    return fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x)), bits(shifted)
-
-
-def powers(n: Lanes) -> tuple[Lanes, Lanes]:
-    """Two factors whose product is 2**n, n from `reduced`: results beyond the range of one factor's exponent round once, at
-    last."""
-    n = n - ROUND_BITS
-    half = n >> 1
-    return power(half), power(n - half)
-
-
-def power(n: Lanes) -> Lanes:
-    """2**n for -126 ≤ n ≤ 127 from the low nine bits of n."""
-    return floats((n + 127) << 23)
-
-
-def limited(x: Lanes, low: float, high: float) -> Lanes:
-    return minimum(maximum(x, low), high)
-
-
-def exp_parts(x: Lanes, rest: Lanes | float = 0) -> tuple[Lanes, Lanes, Lanes]:
-    """(p, a, b) with exp(x + rest) = p·a·b, p within [0.7, 1.42] (NaN where x is), a and b powers of two; |x| ≤ 120, rest
-    tiny."""
-    r, n = reduced(x)
-    if isinstance(rest, Lanes):
-        r = r + rest
-    one, square = r + 1, r * r
-    return one + fma(square, paired(r, square, EXP), r - (one - 1)), *powers(n)  # what 1 + r rounds off isn't lost
-
-
-def exponential(x: Lanes) -> Lanes:
-    p, a, b = exp_parts(limited(x, -110, 110))
-    return p * a * b
-
-
-def expm1_within(x: Lanes) -> Lanes:
-    """2**n·expm1(r) + (2**n - 1) for -20 ≤ x ≤ 88."""
-    r, n = reduced(x)
-    s, square = power(n), r * r
-    return fma(square * s, paired(r, square, EXP), fma(r, s, s - 1))
-
-
-def expm1(x: Lanes) -> Lanes:
-    """exp(x) - 1 with all digits at small x, for x ≤ 88."""
-    y = expm1_within(maximum(x, -20))
-    return select(abs(x) < 1e-8, x, y)  # the sum would make -0 into 0
-
-
-def log(x: Lanes) -> Lanes:
-    """k·ln 2 + log m with m within [0.7, 1.42]; log m = 2 atanh(t), t = (m - 1)/(m + 1), in the form f - t·(f - …) with f = m -
-    1."""
-    small = x < 1.17549435e-38
-    y = select(small, x * 8388608.0, x)
-    k = (bits(y) - 0x3F3504F3) >> 23
-    f = floats(bits(y) - (k << 23)) - 1
-    t = f / (f + 2)
-    s = t * t
-    tail = s * polynomial(s, tuple(2 * c for c in LOG1P))
-    n = to_float(k) - select(small, x.like(x.of(23.0)), 0.0)
-    y = fma(n, LN2_HIGH, fma(n, LN2_LOW, f - t * (f - tail)))
-    y = select(x > 0, y, select(x.equals(0), x.like(x.of(-inf)), nan))
-    return select(x.equals(inf), inf, y)
-
-
-def log1p_unit(e: Lanes) -> Lanes:
-    """log(1 + e) for 0 ≤ e ≤ 1: 2 atanh(t), t = e/(2 + e)."""
-    t = e / (e + 2)
-    s = t * t
-    return fma((t + t) * s, polynomial(s, LOG1P), t + t)
 
 
 def linear(x: Lanes) -> Lanes:
@@ -162,15 +91,20 @@ def celu(x: Lanes, alpha: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """sign(x)·(p + 1 - t)/(p + 1 + t) with p = expm1(r), t = 2**-n, 2|x| = n·ln 2 + r: the numerator cancels nowhere."""
-    r, n = reduced(minimum(abs(x) * 2, 20))
-    square, t = r * r, floats((127 + ROUND_BITS - n) << 23)
-    above = fma(square, paired(r, square, EXP), r + (1 - t))
-    below = above + (t + t)
-    lost = above - (below - (t + t))  # by rounding the sum
+    """With |x| = n·ln 2/2 + r, T = tanh r and t = 2**-n: tanh |x| = (a + T·b)/(b + T·a), a = 1 - t, b = 1 + t, the addition
+    theorem. For n = 0 that is T to the last bit."""
+    z = minimum(abs(x), 10)
+    shifted = fma(z, 2 * LOG2_E, ROUND)
+    r = fma(shifted - ROUND, -LN2_HALF, z)
+    square, t = r * r, floats((127 + ROUND_BITS - bits(shifted)) << 23)
+    small = fma(r * square, polynomial(square, TANH), r)
+    a, b = 1 - t, 1 + t
+    above, below = fma(small, b, a), fma(small, a, b)
     y = above / below
-    rest = fma(-y, lost, fma(-y, below, above))  # what y leaves of the numerator; counts where t is 1 and 1/below about 0.47
-    return copysign(fma(rest, 0.47, y), x)
+    if x.has_fma:  # else what is left of the numerator can't be seen
+        lost = fma(small, a, b - below)  # by rounding the denominator
+        y = fma(fma(-y, lost, fma(-y, below, above)), 0.85, y)  # 1/below is 0.63 to 1
+    return copysign(y, x)
 
 
 def over_one_plus_exp(factor: Lanes | float, left: Lanes, x: Lanes, rest: Lanes | float = 0) -> Lanes:
@@ -229,17 +163,6 @@ def mish(x: Lanes) -> Lanes:
     y = maximum(x, -1000) * p
     y = fma(-y, fma(e, e, e) / fma(e, e, twice + 2), y) * a * b
     return select(x.equals(-inf), nan, select(left, y, select(x.equals(inf), x, right)))
-
-
-def exact_product(x: Lanes, y: Lanes | float) -> tuple[Lanes, Lanes]:
-    """x·y as a rounded product and its rounding error (T. J. Dekker, Numerische Mathematik 18, 1971, where there is no fma)."""
-    product = x * y
-    if x.has_fma:
-        return product, fma(x, y, -product)
-    other = y if isinstance(y, Lanes) else x.like(x.of(y))
-    a, b = (floats(bits(v) & -4096) for v in (x, other))  # the upper twelve bits
-    c, d = x - a, other - b
-    return product, (a * b - product + a * d + c * b) + c * d
 
 
 def erfcx_tail(z: Lanes) -> Lanes:

@@ -15,8 +15,8 @@ from typing import Any
 from llvmlite import ir
 
 LANES = 16
-F32, I1, I32, I64 = ir.FloatType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
-FLOATS, INTS, BITS = (ir.VectorType(t, LANES) for t in (F32, I32, I1))
+F32, F64, I1, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
+FLOATS, DOUBLES, INTS, BITS = (ir.VectorType(t, LANES) for t in (F32, F64, I32, I1))
 
 
 class Lanes:
@@ -36,7 +36,7 @@ class Lanes:
         return x.value if isinstance(x, Lanes) else ir.Constant(self.value.type, [x] * LANES)
 
     def _do(self, for_floats: str, for_ints: str, x: Lanes | float, y: Lanes | float) -> Lanes:
-        name = for_floats if self.value.type == FLOATS else for_ints
+        name = for_ints if self.value.type == INTS or self.value.type == BITS else for_floats
         return self.like(getattr(self.b, name)(self.of(x), self.of(y)))
 
     def __add__(self, y: Lanes | float) -> Lanes:
@@ -115,6 +115,17 @@ def fma(x: Lanes, y: Lanes | float, z: Lanes | float) -> Lanes:
     return x.call("fma", x, y, z) if x.has_fma else x * y + z
 
 
+def plus_product(total: Lanes, x: Lanes, y: Lanes) -> Lanes:
+    """total + x·y, total in float64, which holds the product of two float32 exactly: the same bits with and without FMA."""
+    b = x.b
+    u, v = (b.fpext(z.value, DOUBLES) for z in (x, y))
+    if not x.has_fma:
+        return total + total.like(b.fmul(u, v))
+    name = f"llvm.fma.v{LANES}f64"
+    function = b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(DOUBLES, [DOUBLES] * 3), name)
+    return total.like(b.call(function, [u, v, total.value]))
+
+
 def select(mask: Lanes, x: Lanes | float, y: Lanes | float) -> Lanes:
     """x where the mask is true, y elsewhere; at least one of them is a vector."""
     like = x if isinstance(x, Lanes) else y
@@ -172,7 +183,7 @@ def paired(x: Lanes, square: Lanes, coefficients: Sequence[float]) -> Lanes:
 
 
 def across(x: Lanes, combine: Callable[[Lanes, Lanes], Lanes]) -> Any:
-    """One LLVM float of all lanes: 0…7 with 8…15, then 0…3 with 4…7, and so on, the same order on every machine."""
+    """One LLVM number of all lanes: 0…7 with 8…15, then 0…3 with 4…7, and so on, the same order on every machine."""
     half = LANES // 2
     while half:
         order = ir.Constant(INTS, [k % half + half for k in range(LANES)])

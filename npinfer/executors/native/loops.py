@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npinfer.executors.native import activations
+from npinfer.executors.native import exponentials
 from npinfer.executors.native.frame import operand
 from npinfer.executors.native.maps import activate, combine, combine_lanes
 from npinfer.executors.native.opcodes import (
@@ -41,7 +41,7 @@ from npinfer.executors.native.vector import (
 )
 
 INF = np.inf
-exp, log = traced(activations.exponential), traced(activations.log)
+exp, log = traced(exponentials.exponential), traced(exponentials.log)
 
 
 @jit

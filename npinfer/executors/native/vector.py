@@ -17,7 +17,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from npinfer.executors.native import lanes
-from npinfer.executors.native.lanes import BITS, F32, FLOATS, I32, I64, INTS, LANES, Lanes, broadcast, pointer, read
+from npinfer.executors.native.lanes import BITS, DOUBLES, F32, FLOATS, I32, I64, INTS, LANES, Lanes, broadcast, pointer, read
 
 #: For every Numba function of this folder. error_model: division can't raise, so that no Python symbol is needed. The other
 #: options leave out work of the compiler that this code has no use for.
@@ -36,7 +36,7 @@ class _Model(models.PrimitiveModel):  # type: ignore[misc]
 
 
 register_model(Vector)(_Model)
-f32x16, mask16 = Vector("F32x16", FLOATS), Vector("Mask16", BITS)
+f32x16, f64x16, mask16 = Vector("F32x16", FLOATS), Vector("F64x16", DOUBLES), Vector("Mask16", BITS)
 
 
 def has_fma(context: Any) -> bool:
@@ -114,6 +114,10 @@ load = primitive(f32x16, (types.intp,), read)
 store = primitive(types.void, (types.intp, f32x16), lambda b, a, v: lanes.write(b, v.value, a))
 load_tail = primitive(f32x16, (types.intp, types.intp), lanes.read_tail)
 store_tail = primitive(types.void, (types.intp, types.intp, f32x16), lambda b, a, n, v: lanes.write_tail(b, v.value, a, n))
+#: sums of many products, in float64
+no_sum = primitive(f64x16, (), lambda b: ir.Constant(DOUBLES, [0.0] * LANES))
+plus_product = primitive(f64x16, (f64x16, f32x16, f32x16), lambda b, t, x, y: lanes.plus_product(t, x, y))
+wide_sum = primitive(types.float64, (f64x16,), lambda b, v: lanes.across(v, operator.add))
 lane_sum = primitive(types.float32, (f32x16,), lambda b, v: lanes.across(v, operator.add))
 
 
