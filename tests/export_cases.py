@@ -12,6 +12,7 @@ from npinfer.ops.activations import ACTIVATIONS, Activation
 from npinfer.ops.affine import Affine
 from npinfer.ops.arithmetic import BINARY, UNARY, Binary, NanToNum, Unary, Where
 from npinfer.ops.attention import Attention
+from npinfer.ops.attention_axes import AxesAttention
 from npinfer.ops.attention_heads import HeadAttention
 from npinfer.ops.cast import Cast
 from npinfer.ops.causal import Window, WindowDense
@@ -25,6 +26,7 @@ from npinfer.ops.encoding import Count, Digitize, Lookup
 from npinfer.ops.indexing import GetItem, OneHot, Take, TakeAlongAxis, TakeRows
 from npinfer.ops.joining import Concatenate, FullLike, Pad, Repeat, Roll, Tile
 from npinfer.ops.legacy import Highway, Maxout
+from npinfer.ops.local import LocallyConnected
 from npinfer.ops.masking import Differs, StepsKept, ZeroUnless
 from npinfer.ops.merge import Merge
 from npinfer.ops.norm import GroupNorm, LayerNorm, RMSNorm, UnitNorm
@@ -266,6 +268,33 @@ def attention_cases() -> Iterator[OpCase]:
         yield OpCase(f"masked heads {penalised} {zeroed}", op, (*few, mask_q, mask_s, ("bool", 3, 5)), free)
         whole = (*few, ("bool", 4, 3, 5), mask_s)
         yield OpCase(f"mask of heads {penalised} {zeroed}", op.replace(masks=("attention", "key")), whole)
+    yield from axes_cases()
+
+
+def axes_cases() -> Iterator[OpCase]:
+    """Attention over several axes, or over another than the last."""
+    image, other = ((3, 2, 4, 8), (3, 5, 4, 8), (3, 5, 4, 12)), ((2, 3, 8), (5, 3, 8), (5, 3, 12))
+    fields = {"scores": True, "zeroed": True}
+    open_sizes = tuple((k, a) for k in range(3) for a in (0, 1))
+    for axes in ((1, 2), (2, 1), (0, 1, 2)):
+        given = image if 0 not in axes else ((3, 2, 4, 8), (2, 3, 4, 8), (2, 3, 4, 12))
+        yield OpCase(f"over axes {axes}", AxesAttention(4, 4, 0.5, scores=True, axes=axes), given, open_sizes)
+    yield OpCase("over the first axis", AxesAttention(4, 2, 0.5, axes=(0,)), ((2, 3, 8), (5, 3, 4), (5, 3, 6)), open_sizes)
+    yield OpCase("over the heads", AxesAttention(1, 1, 0.5, axes=(1,), headless=True, scores=True), ((5, 4, 2),) * 3)
+    yield OpCase("over heads and steps", AxesAttention(1, 1, 0.5, axes=(2, 0), headless=True), ((5, 4, 2, 3),) * 3)
+    mask = ("bool", 3, 2, 4, 5, 4)
+    several = AxesAttention(4, 4, 0.5, axes=(1, 2), masks=("attention",), **fields)
+    yield OpCase("mask over axes", several, (*image, mask), ((0, 1), (1, 1), (2, 1)))
+    yield OpCase("mask of heads over axes", several, (*image, ("bool", 3, 4, *mask[2:])))
+    one = AxesAttention(4, 4, 0.5, axes=(0,), masks=("attention",), penalised=False, **fields)
+    yield OpCase("mask over the first axis", one, (*other, ("bool", 3, 2, 5)))
+    yield OpCase("causal over the first axis", one.replace(causal=True, window=2), (*other, ("bool", 1, 2, 5)))
+    kinds = AxesAttention(4, 4, 0.5, True, axes=(1,), masks=("query", "key"), **fields)
+    yield OpCase("masks over the second axis", kinds, (*((3, 3, 8),) * 2, (3, 3, 12), ("bool", 3, 3), ("bool", 3, 3)))
+    early = kinds.replace(early=True, causal=False, penalised=True)
+    yield OpCase("early masks", early, (*((3, 3, 8),) * 2, (3, 3, 12), ("bool", 3), ("bool", 3)))
+    headless = AxesAttention(1, 1, 0.5, axes=(0,), headless=True, masks=("attention",))
+    yield OpCase("mask of heads alone", headless, ((4, 2), (4, 2), (4, 3), ("bool", 4, 4)))
 
 
 def image_cases() -> Iterator[OpCase]:
@@ -285,6 +314,14 @@ def image_cases() -> Iterator[OpCase]:
             yield OpCase(f"{kind} pool {padding}", Pool(kind, (3, 2), (2, 1), padding), (image,), free)
     yield OpCase("transposed by more than its window", ConvTranspose(w(1, 2, 5, 4), None, (3, 3), "same", None, one), (image,))
     yield OpCase("causal", Conv(w(3, 4, 6), w(6), (1,), "causal", (2,)), ((7, 4),), ((0, 0),))
+    for kernel, window, strides, padding, shape in (
+        ((3, 8, 3), (4,), (2,), ((0, 0),), (9, 2)),
+        ((4, 3, 12, 5), (2, 3), (1, 2), ((1, 0), (1, 2)), (4, 4, 2)),
+        ((3, 4, 2, 5), (1, 1), (2, 1), ((0, 0), (0, 0)), (5, 4, 2)),
+    ):
+        op = LocallyConnected(w(*kernel), w(*kernel[:-2], kernel[-1]), window, strides, padding)
+        yield OpCase(f"locally connected {window}", op, (shape,), ((0, 0),) if window == (4,) else ())
+        yield OpCase(f"locally connected {window} without bias", op.replace(bias=None), (shape,))
     yield OpCase("conv 3d", Conv(w(2, 2, 2, 3, 5), w(5), (1,) * 3, "same", (1,) * 3), ((4, 3, 5, 3),), ((0, 1),))
     yield OpCase("pool of integers", Pool("max", (2, 2), (2, 2), "same"), (("int32", 5, 4, 2),))
     for kind in ("max", "average"):

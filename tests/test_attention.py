@@ -13,6 +13,7 @@ import npinfer
 from npinfer.errors import ShapeError, UnsupportedError
 from npinfer.graph import Array, Op, Spec
 from npinfer.ops.attention import Attention, allowed
+from npinfer.ops.attention_axes import AxesAttention
 from npinfer.ops.attention_heads import HeadAttention
 from npinfer.readers.archive import Call, Layer, TensorRef, Version
 from npinfer.readers.lower import lower
@@ -105,6 +106,23 @@ WRONG: list[tuple[Op, list[Spec], str]] = [
         [S((2, 5, 6), F32), S((2, 4, 6), F32), S((2, 4, 6), F32), S((5,), BOOL)],
         "3 axes",
     ),
+    (AxesAttention(2, 2, 1.0, axes=(0,)), [S((5, 6), F32)] * 2 + [S((6,), F32)], "same number of axes"),
+    (AxesAttention(2, 2, 1.0, axes=(0,), masks=("query",)), [S((5, 6), F32)] * 3, "the masks be there"),
+    (AxesAttention(2, 2, 1.0, axes=()), [S((5, 6), F32)] * 3, "over the axes []"),
+    (AxesAttention(2, 2, 1.0, axes=(1,)), [S((5, 6), F32)] * 3, "over the axes [1] of 1"),
+    (AxesAttention(2, 2, 1.0, axes=(0,)), [S((5, 3, 6), F32), S((4, 2, 6), F32), S((4, 2, 6), F32)], "should be equal"),
+    (AxesAttention(2, 2, 1.0, axes=(0,)), [S((5, 3, 6), F32), S((4, 3, 6), F32), S((5, 3, 6), F32)], "should be equal"),
+    (
+        AxesAttention(2, 2, 1.0, True, axes=(0, 1)),
+        [S((5, 3, 6), F32)] * 3,
+        "comes to 3 axes, the batch's counted; attention over 2",
+    ),
+    (AxesAttention(2, 2, 1.0, True, axes=(1,)), [S((5, 3, 6), F32)] * 3, "mask has shape [5, 5], the scores have [5, 2, 3, 3]"),
+    (
+        AxesAttention(2, 2, 1.0, axes=(1,), masks=("query", "attention")),
+        [*[S((5, 3, 6), F32)] * 3, S((3,), BOOL), S((5, 3, 3), BOOL)],
+        "different numbers of axes",
+    ),
     (Attention("dot"), [S((5, 6), F32), S((4, 6), F32), S((6,), F32)], "(steps, features)"),
     (Attention("additive", np.ones(5)), [S((5, 6), F32), S((4, 6), F32), S((4, 6), F32)], "broadcast"),
     (Attention("dot", np.ones(1)), [S((5, 6), F32), S((4, 6), F32), S((4, 6), F32)], "[] is needed"),
@@ -135,9 +153,9 @@ def refusals() -> list[tuple[str, Any, str]]:
     fixed = [Call((A, B), {"attention_mask": [[1]]})]
     return [
         ("score", kf.archive(score, SIX, {}), "score_mode='cosine'"),
-        ("axes", kf.archive(*_with([(4, 5, 6)] * 2, *heads(attention_axes=[1, 2]))), "attention_axes=[1, 2]"),
-        ("axis", kf.archive(*_with([(4, 5, 6)] * 2, *heads(attention_axes=[1]))), "attention_axes=[1] on inputs of 4 axes"),
-        ("rank", kf.archive(*_with([(4, 5, 6)] * 2, *heads())), "attention_axes=None on inputs of 4 axes"),
+        ("batch", kf.archive(*_with(SIX, *heads(attention_axes=[0, 1], dropout=0.1))), "attention_axes=[0, 1] on inputs of 3"),
+        ("beyond", kf.archive(*_with([(4, 5, 6)] * 2, *heads(attention_axes=4))), "attention_axes=4 on inputs of 4 axes"),
+        ("name", kf.archive(*_with([(4, 5, 6)] * 2, *heads(attention_axes=["a"]))), "attention_axes=['a'] on inputs"),
         ("mask", kf.archive(Layer("Attention", "m", {}), SIX, {}, calls=masked), "a mask that isn't"),
         ("constant", kf.archive(*_with(SIX, *heads()), calls=fixed), "attention_mask that isn't"),
         ("argument", kf.archive(*_with(SIX, *heads()), calls=[Call((A, B), {"odd": 1})]), "odd=1"),

@@ -69,6 +69,11 @@ def _transposed(op: Any, inputs: Sequence[Spec], results: Sequence[Spec]) -> int
     return 2 * count(op.kernel.shape[:-1]) * size(inputs[0])
 
 
+def _local(op: Any, inputs: Sequence[Spec], results: Sequence[Spec]) -> int:
+    """Every weight once."""
+    return 2 * int(op.kernel.size)
+
+
 def _pool(op: Any, inputs: Sequence[Spec], results: Sequence[Spec]) -> int:
     """One comparison or addition for each number of a window."""
     return count(op.window) * size(results[0])
@@ -131,6 +136,7 @@ RULES: dict[str, Rule] = {
     "Int8Dense": _dense,
     "Conv": _conv,
     "ConvTranspose": _transposed,
+    "LocallyConnected": _local,
     "Pool": _pool,
     "GlobalPool": _read,
     "Reduce": _read,

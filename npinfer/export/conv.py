@@ -17,6 +17,7 @@ from npinfer.export.values import FLOAT64, INT64, LAST, Value, ints
 from npinfer.graph import Array
 from npinfer.ops.conv import Conv
 from npinfer.ops.conv_transpose import ConvTranspose
+from npinfer.ops.local import LocallyConnected
 from npinfer.ops.windows import Padding, pairs_of
 
 Sizes = Sequence[int | None]
@@ -118,6 +119,19 @@ def tap_by_tap(x: Value, kernel: Array, strides: Sequence[int], dilation: Sequen
         y = term if y is None else y + term
     assert y is not None
     return y
+
+
+@exports(LocallyConnected)
+def locally_connected(net: Net, op: LocallyConnected, x: Value) -> Value:
+    """The windows side by side, times a matrix for each place."""
+    places, (depth, filters) = op.kernel.shape[:-2], op.kernel.shape[-2:]
+    ones = (1,) * len(places)
+    parts = taps(pad_for(x, op.padding, op.window, op.strides, ones), op.window, op.strides, ones)
+    wide = parts[0] if len(parts) == 1 else net.node("Concat", *parts, dtype=x.dtype, axis=-1)
+    rows = net.reshape(wide, [0, int(np.prod(places)), 1, depth])
+    y = rows.do("MatMul", net.fixed(op.kernel.reshape(-1, depth, filters), "kernel"))
+    y = net.reshape(y, [0, *places, filters])
+    return y if op.bias is None else y + net.fixed(op.bias, "bias")
 
 
 @exports(ConvTranspose)

@@ -27,6 +27,7 @@ FAMILIES = (
     "legacy",
     "conv",
     "conv_transpose",
+    "local",
     "pool",
     "spatial",
     "encoding",
@@ -35,7 +36,7 @@ FAMILIES = (
     "convlstm",
     "masking",
     "attention",
-    "attention_heads",
+    "multi_head",
 )
 
 _loaded = False

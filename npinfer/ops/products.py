@@ -13,6 +13,7 @@ from npinfer.ops.dense import Dense
 from npinfer.ops.indexing import part
 from npinfer.ops.operands import cast
 from npinfer.ops.registry import LayerCall, Value, operation
+from npinfer.ops.reshape import transposed
 from npinfer.ops.shapes import agree, broadcast, promote
 
 
@@ -89,19 +90,67 @@ def matrix_product(call: LayerCall, a: Value, b: Any) -> Value:
     return call.emit(Dense(np.ascontiguousarray(kernel.astype(dtype))), cast(call, a, dtype))
 
 
+ACROSS = "multiplies across the batch axis; npinfer never mixes samples"
+
+
 @operation("Matmul")
 def matmul(call: LayerCall, *args: Any) -> Value:
+    """Of the last two axes; the axes in front keep apart. TensorFlow's flags turn a factor first."""
     a, b = operands(call, args, "x1", "x2")
+    a, b = (_turned(call, x, name) for x, name in ((a, "a"), (b, "b")))
     if isinstance(a, Value) and isinstance(b, Value):
         dtype = promote(a.spec.dtype, b.spec.dtype)
         if len(a.shape) != len(b.shape) or len(a.shape) < 2:
-            call.refuse(
-                f"{[None, *a.shape]} times {[None, *b.shape]} multiplies across the batch axis; npinfer never mixes samples"
-            )
+            call.refuse(f"{[None, *a.shape]} times {[None, *b.shape]} {ACROSS}")
         return call.emit(Matmul(), cast(call, a, dtype), cast(call, b, dtype))
-    if not isinstance(a, Value) or isinstance(b, Value) or np.ndim(b) != 2 or not a.shape:
-        call.refuse("a product with a constant on the left, or with one that isn't a matrix")
-    return matrix_product(call, a, b)
+    if isinstance(b, Value):
+        return _beside_constant(call, b, a, 0)
+    if not isinstance(a, Value):
+        call.refuse("works on constants alone")
+    if np.ndim(b) == 2 and a.shape:
+        return matrix_product(call, a, b)
+    return _beside_constant(call, a, b, 1)
+
+
+def _turned(call: LayerCall, x: Any, name: str) -> Any:
+    """x with its last two axes swapped where a flag says so (numbers are real: adjoint and transposed are one)."""
+    if not (call.config.get(f"transpose_{name}") or call.config.get(f"adjoint_{name}")):
+        return x
+    if not isinstance(x, Value):
+        return np.asarray(x).swapaxes(-1, -2)
+    rank = len(x.shape)
+    if rank < 2:
+        call.refuse(f"{[None, *x.shape]} turned around {ACROSS}")
+    return transposed(call, x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def _beside_constant(call: LayerCall, x: Value, given: Any, at: int) -> Value:
+    """The matrix product of x and a constant, which stands at place `at`: of any rank that leaves the batch alone."""
+    kernel = np.asarray(given)
+    rank = len(x.shape)
+    if kernel.ndim == rank + 1 and kernel.shape[0] == 1:
+        kernel = kernel[0]
+    if rank < (1 if at else 2) or not 1 <= kernel.ndim <= max(rank, 2) or (rank == 1 and kernel.ndim > 1):
+        call.refuse(f"{[None, *x.shape]} times a constant of shape {list(kernel.shape)} {ACROSS}")
+    dtype = promote(x.spec.dtype, kernel.dtype if kernel.dtype.kind != "f" else call.dtype)
+    letters = iter("cdefghijklmnopqrstuvwxyz")
+    front, taken, fixed = "", "", ""
+    sizes = (1,) * (rank - kernel.ndim) + kernel.shape
+    for n, m in zip(x.shape[: rank - 2], sizes):
+        letter = next(letters)
+        front += letter
+        taken += letter if m == 1 or n != 1 else next(letters)  # an axis of size 1 is broadcast, so summed away
+        fixed += letter if m != 1 else ""
+    rows, inner, columns = next(letters), next(letters), next(letters)
+    mine, ends = ([rows, inner], [inner, columns]) if at else ([inner, columns], [rows, inner])
+    mine = mine[-1:] if rank == 1 else mine
+    ends = [inner] if kernel.ndim == 1 else ends
+    kept = (n for k, n in enumerate(kernel.shape) if n != 1 or k >= kernel.ndim - 2)
+    made = "".join(c for c in (rows, columns) if c in mine + ends)
+    terms = [f"b{taken}{''.join(mine)}", fixed + "".join(ends)]
+    spelt = ",".join(terms if at else terms[::-1]) + f"->b{front}{made}"
+    array = np.ascontiguousarray(kernel.astype(dtype).reshape(tuple(kept)))
+    return call.emit(Einsum(spelt, array, at), cast(call, x, dtype))
 
 
 def _letters(call: LayerCall, subscripts: str, ranks: list[int]) -> tuple[list[str], str]:
@@ -145,7 +194,7 @@ def dot(call: LayerCall, *args: Any) -> Value:
     a, b = operands(call, args, "x1", "x2")
     axes = call.config.get("axes", 1) if call.layer.class_name == "Tensordot" else 1
     if not isinstance(a, Value) or isinstance(b, Value) or not a.shape:
-        call.refuse("a product of two tensors across the batch axis; npinfer never mixes samples")
+        call.refuse(f"a product of two tensors {ACROSS}")
     kernel = np.asarray(b)
     rank = len(a.shape) + 1
     if isinstance(axes, (list, tuple)):

@@ -138,7 +138,8 @@ RULES: dict[str, Rule] = {
     "pad": Rule("Pad", ("tensor",), {"paddings": "pad_width", "mode": "mode"}),
     "where": Rule("Where", ("condition", "x", "y")),
     "einsum": Rule("Einsum", ("inputs",), {"equation": "subscripts"}),
-    "linalg.matmul": Rule("Matmul", ("a", "b")),
+    "linalg.matmul": Rule("Matmul", ("a", "b"), {n: n for n in ("transpose_a", "transpose_b", "adjoint_a", "adjoint_b")}),
+    "tensordot": Rule("Tensordot", ("a", "b"), {"axes": "axes"}),
     "zeros_like": Rule("ZerosLike", ("input",)),
     "ones_like": Rule("OnesLike", ("input",)),
     "identity": Rule("StopGradient", ("input",)),
@@ -150,10 +151,6 @@ RULES: dict[str, Rule] = {
 IDLE: dict[str, tuple[Any, ...]] = {
     "name": (),
     "conjugate": (False,),
-    "transpose_a": (False,),
-    "transpose_b": (False,),
-    "adjoint_a": (False,),
-    "adjoint_b": (False,),
     "a_is_sparse": (False,),
     "b_is_sparse": (False,),
     "output_type": (),
@@ -168,6 +165,8 @@ IDLE: dict[str, tuple[Any, ...]] = {
     "training": (),
     "mask": (),
 }
+#: flags in a graph's node_def → the function's, where they count
+NODE_FLAGS = {"transpose_a": "transpose_a", "transpose_b": "transpose_b", "adj_x": "adjoint_a", "adj_y": "adjoint_b"}
 #: names in a graph's node_def → the function's name in RULES
 NODE_OPS = {
     "AddV2": "math.add",
@@ -195,6 +194,9 @@ NODE_OPS = {
     "SelectV2": "where",
     "Identity": "identity",
     "StopGradient": "stop_gradient",
+    "MatMul": "linalg.matmul",
+    "BatchMatMul": "linalg.matmul",
+    "BatchMatMulV2": "linalg.matmul",
     **{
         n: f"math.{n.lower()}"
         for n in [

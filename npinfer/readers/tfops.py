@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from npinfer.readers.archive import Call, Layer
-from npinfer.readers.tf_rules import IDLE, NODE_OPS, RULES, Rule
+from npinfer.readers.tf_rules import IDLE, NODE_FLAGS, NODE_OPS, RULES, Rule
 
 
 def modern(layer: Layer) -> Layer:
@@ -111,4 +111,11 @@ def _node_def(layer: Layer) -> Layer:
         for place in sorted(int(k) for k in constants if str(k).isdigit()):
             flat.insert(place, constants.get(str(place)))
         calls.append(Call(tuple(flat)))
-    return Layer(rule.operation, layer.name, dict(rule.fixed), tuple(calls), None, "ops", layer.trainable)
+    return Layer(rule.operation, layer.name, {**rule.fixed, **_flags(node or {})}, tuple(calls), None, "ops", layer.trainable)
+
+
+def _flags(node: Mapping[str, Any]) -> dict[str, bool]:
+    """The attributes of a graph node that turn a factor of a matrix product."""
+    found = node.get("attr")
+    known = found if isinstance(found, Mapping) else {}
+    return {n: isinstance(known.get(k), Mapping) and known[k].get("b") is True for k, n in NODE_FLAGS.items() if k in known}

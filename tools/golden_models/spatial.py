@@ -136,5 +136,4 @@ chains(
     3,
     SPATIAL,
     full=["conv2d-bn-relu6", "separable-act"],
-    maybe=["locally1d", "locally2d"],
 )
