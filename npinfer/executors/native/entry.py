@@ -8,7 +8,7 @@ from __future__ import annotations
 from npinfer.executors.native import opcodes as op
 from npinfer.executors.native.cells import cell_row
 from npinfer.executors.native.frame import operand
-from npinfer.executors.native.images import conv_row, window_row
+from npinfer.executors.native.images import conv_row
 from npinfer.executors.native.loops import (
     binary_row,
     copy_row,
@@ -36,6 +36,7 @@ from npinfer.executors.native.record import (
     SLOTS,
 )
 from npinfer.executors.native.vector import fence, i64_at, i64_put, jit, read_shared
+from npinfer.executors.native.windows import window_row
 
 
 @jit

@@ -1,22 +1,19 @@
-"""Convolutions and pooling, channels last.
+"""Convolutions, channels last, as matrix products that never build their matrix.
 
-**Convolution** as a matrix product that never builds its matrix. The window of an output pixel is a few runs of memory
-("segments": a window row, if taps are next to one another), at the same distances from the window's start for every pixel.
-So a register block takes some pixels' starts from a table, and walks over the segments: put x[start + i] in all lanes, times 16
-filters. Each output begins as the bias and adds its products in the order of the packed kernel, whatever the block.
+The window of an output pixel is a few runs of memory ("segments": a window row, if taps are next to one another), at the same
+distances from the window's start for every pixel. So a register block takes some pixels' starts from a table, and walks over the
+segments: put x[start + i] in all lanes, times 16 filters. Each output begins as the bias and adds its products in the order of
+the packed kernel, whatever the block.
 
 Pixels lie `filters` floats apart and whole vectors are written, so up to 15 floats of rubbish fall on the pixels that follow.
 Hence the order: pixels rise and panels fall, so that each float's own value is written last. Only behind the last pixel there
 must be room.
-
-**Depthwise convolution and pooling** take 16 channels at a time; taps outside the image are left out.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
@@ -26,7 +23,7 @@ from npinfer.executors.native.lanes import F32, I64, Lanes, broadcast, pointer, 
 from npinfer.executors.native.loops import finish
 from npinfer.executors.native.opcodes import ARENA, LINE, OUT, SIZES, WEIGHTS, A, B
 from npinfer.executors.native.panels import copy_floats
-from npinfer.executors.native.vector import fma, has_fma, i64_at, jit, load, maximum, splat, store, store_tail
+from npinfer.executors.native.vector import has_fma, i64_at, jit, splat, store, store_tail
 
 
 def rows_of_block(context: Any, level: int) -> int:
@@ -206,116 +203,4 @@ def conv_row(row, frame, m):
                 copy_floats(source, temp + i64_at(d, 11) + i * i64_at(d, 12) + j * i64_at(d, 13), i64_at(d, 10))
                 source += 4 * i64_at(d, 10)
         image(row, temp, d, w, y + r * y_stride)
-    return 0
-
-
-@jit
-def weighted_four(x, step, down, right, bias, w, wide, y, c, rows, columns):
-    """16 channels of four pixels `step` bytes apart: the bias, plus taps times weights; `wide` bytes a tap."""
-    s0 = s1 = s2 = s3 = load(bias)
-    for _ in range(rows):
-        at = x
-        for _ in range(columns):
-            v = load(w)
-            s0 = fma(load(at), v, s0)
-            s1 = fma(load(at + step), v, s1)
-            s2 = fma(load(at + 2 * step), v, s2)
-            s3 = fma(load(at + 3 * step), v, s3)
-            at += right
-            w += wide
-        x += down
-    store(y, s0)
-    store(y + c, s1)
-    store(y + 2 * c, s2)
-    store(y + 3 * c, s3)
-
-
-@jit
-def weighted_one(x, down, right, bias, w, wide, y, rows, columns, row_taps):
-    """The same for one pixel, which may lack taps; row_taps are in a kernel row."""
-    total = load(bias)
-    for _ in range(rows):
-        for k in range(columns):
-            total = fma(load(x + k * right), load(w + k * wide), total)
-        x += down
-        w += row_taps * wide
-    store(y, total)
-
-
-@jit
-def largest(x, down, right, rows, columns):
-    total = splat(np.float32(-np.inf))
-    for _ in range(rows):
-        for k in range(columns):
-            total = maximum(load(x + k * right), total)
-        x += down
-    return total
-
-
-@jit
-def mean(x, down, right, rows, columns):
-    total = splat(0.0)
-    for _ in range(rows):
-        part = splat(0.0)  # a row by itself, so that sums stay short
-        for k in range(columns):
-            part = part + load(x + k * right)
-        total = total + part
-        x += down
-    return total / np.float32(rows * columns)
-
-
-@jit
-def inside(i, stride, before, dilation, taps, size):
-    """(first, end) of the taps of window i that are inside the image."""
-    at = i * stride - before
-    first = (dilation - 1 - at) // dilation if at < 0 else 0
-    end = (size - at + dilation - 1) // dilation
-    return min(first, taps), max(min(end, taps), 0)
-
-
-@jit
-def window_row(row, frame, m):
-    """Each channel by itself: the weighted sum, maximum or mean of the taps inside the image. kind: 0, 1, 2."""
-    x, x_stride = operand(row, A, frame, m)
-    y, y_stride = operand(row, OUT, frame, m)
-    arena = i64_at(frame, ARENA)
-    d, w = arena + i64_at(row, SIZES), arena + i64_at(row, WEIGHTS)
-    kind, high, wide, channels, height, width = (
-        i64_at(d, 0), i64_at(d, 1), i64_at(d, 2), i64_at(d, 3), i64_at(d, 4), i64_at(d, 5),
-    )  # fmt: skip
-    c, vectors = 4 * channels, (channels + 15) >> 4
-    down, right = i64_at(d, 10) * width * c, i64_at(d, 11) * c
-    columns, step = i64_at(d, 7), i64_at(d, 9) * c
-    for r in range(m):
-        for i in range(high):
-            top, bottom = inside(i, i64_at(d, 8), i64_at(d, 12), i64_at(d, 10), i64_at(d, 6), height)
-            line = x + r * x_stride + (i * i64_at(d, 8) - i64_at(d, 12)) * width * c + top * down
-            out = y + r * y_stride + i * wide * c
-            j = 0
-            while j < wide:
-                at = line + j * step - i64_at(d, 13) * c
-                here = out + j * c
-                if kind == 0 and j >= i64_at(d, 14) and j + 4 <= i64_at(d, 15):
-                    for k in range(vectors):
-                        u = LINE * (vectors - 1 - k)
-                        taps = w + u + (1 + top * columns) * LINE * vectors
-                        weighted_four(
-                            at + u, step, down, right, w + u, taps, LINE * vectors, here + u, c, bottom - top, columns
-                        )
-                    j += 4
-                    continue
-                first, end = inside(j, i64_at(d, 9), i64_at(d, 13), i64_at(d, 11), columns, width)
-                at += first * right
-                for u in range(0, LINE * vectors, LINE):
-                    if kind == 0:
-                        taps = w + u + (1 + top * columns + first) * LINE * vectors
-                        weighted_one(
-                            at + u, down, right, w + u, taps, LINE * vectors, here + u, bottom - top, end - first, columns
-                        )
-                    elif kind == 1:
-                        store(here + u, largest(at + u, down, right, bottom - top, end - first))
-                    else:
-                        store(here + u, mean(at + u, down, right, bottom - top, end - first))
-                j += 1
-            finish(row, out, 0, wide * channels, 1)
     return 0

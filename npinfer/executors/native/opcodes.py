@@ -52,6 +52,7 @@ WALK: Final = 4 + 3 * 5
 BINARIES: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod")
 INDEX_DTYPES: Final = ("float32", "int32", "int64")
+WEIGHTED, MAXIMUM, MEAN = range(3)  # kinds of WINDOW
 CELLS: Final = ("simple", "lstm", "gru", "gru_after")
 #: flags of CELL: y of all steps · from the last step · some steps don't count, and give the state, or zeros (else y as before)
 #: · which operands there are

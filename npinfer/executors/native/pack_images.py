@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npinfer.executors.native import opcodes
-from npinfer.executors.native.opcodes import FLOAT, LINE
+from npinfer.executors.native.opcodes import FLOAT, LINE, MAXIMUM, MEAN, WEIGHTED
 from npinfer.executors.native.pack import only_floats
 from npinfer.executors.native.places import F32, Place, up
 from npinfer.executors.native.program import NotNative, Program, floats, packs
@@ -21,7 +21,6 @@ from npinfer.ops.pool import GlobalPool, Pool
 from npinfer.ops.windows import pairs_of, window_count
 
 STRIP_BYTES = 1 << 14  # inputs or outputs of the pixels that all filters are applied to before the next: half a cache
-WEIGHTED, MAXIMUM, MEAN = range(3)  # kinds of WINDOW
 Axes = Sequence[tuple[int, ...]]
 
 
