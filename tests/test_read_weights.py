@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from conftest import GOLDEN
 
 from npinfer import read_weights
+from npinfer.readers import read
 from npinfer.readers.sniff import open_raw
 from npinfer.readers.weights import flatten
 
@@ -85,13 +88,83 @@ def test_golden_files_and_the_lone_extractor(tmp_path: Path) -> None:
     for path in files:
         found = flatten(read_weights(path))
         alone = extract_weights.extract(str(path))
-        assert [k for k, _ in alone] == list(found), path
-        for key, array in alone:
-            assert array.dtype == found[key].dtype, (path, key)
-            assert np.array_equal(array, found[key], equal_nan=array.dtype.kind in "fc"), (path, key)
         with open_raw(path) as raw:
+            if raw.store is None or raw.config is None:
+                assert [k for k, _ in alone] == list(found), path
+            else:  # the extractor knows no architecture: variables are numbers
+                assert all(k.rpartition("/")[2].isdecimal() for k, _ in alone), path
+                assert not any(k.rpartition("/")[2].isdecimal() for k in found), path
+            for (key, array), other in zip(alone, found.values(), strict=True):
+                assert array.dtype == other.dtype, (path, key)
+                assert np.array_equal(array, other, equal_nan=array.dtype.kind in "fc"), (path, key)
             count = sum(len(w) for _, w in raw.legacy or []) + len(raw.top_level) + len(raw.store or {})
             assert len(found) == count, path
+
+
+STORES = {
+    "k30/t2-nested-seq-in-func.keras": {"inner_seq/s1": ["kernel", "bias"], "out": ["kernel", "bias"]},
+    "tf215/t1-Normalization-adapt.keras": {"normalization": ["mean", "variance", "count"], "dense": ["kernel", "bias"]},
+}
+RECURRENT = {
+    "mask-init-lstm": {"r": ["kernel", "recurrent_kernel", "bias"]},
+    "bi-mask-seq": {"b/forward_layer/cell": ["kernel", "recurrent_kernel", "bias"]},
+    "mha-mask": {"att/query_dense": ["kernel", "bias"]},
+}
+
+
+@pytest.mark.parametrize(("path", "expected"), [
+    *((GOLDEN / p, e) for p, e in STORES.items()),
+    *((GOLDEN.parent / "recurrent" / "k3" / f"{n}.keras", e) for n, e in RECURRENT.items()),
+], ids=lambda v: v.stem if isinstance(v, Path) else "")  # fmt: skip
+def test_keras_zips_name_their_variables(path: Path, expected: dict[str, list[str]]) -> None:
+    """By the architecture inside, whatever the store calls its groups, with each array in its place."""
+    found = read_weights(path)
+    assert {k: list(found[k]) for k in expected} == expected
+    with open_raw(path) as raw:
+        assert sum(map(len, found.values())) == len(raw.store or {})
+    archive = read(path)
+    for layers, held in archive.weights.items():
+        for name, array in held.items():
+            place, _, variable = name.rpartition("/")
+            near = [v for k, v in found.items() if k in ("/".join(layers), "/".join((*layers, place))) and variable in v]
+            assert any(np.array_equal(v[variable], array) for v in near), name
+
+
+def zipped(path: Path, config: str, groups: dict[str, list[Any]], names: dict[str, str] | None = None) -> Path:
+    """A .keras file; names: the groups' `name` attributes."""
+    held = io.BytesIO()
+    with h5py.File(held, "w") as f:
+        f.create_group("layers")
+        for group, arrays in groups.items():
+            for k, array in enumerate(arrays):
+                f.create_dataset(f"layers/{group}/vars/{k}", data=array)
+            if names is not None:
+                f[f"layers/{group}/vars"].attrs["name"] = names[group]
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("config.json", config)
+        z.writestr("metadata.json", json.dumps({"keras_version": "3.5.0"}))
+        z.writestr("model.weights.h5", held.getvalue())
+    return path
+
+
+def test_numbers_stay_where_the_architecture_does_not_tell(tmp_path: Path) -> None:
+    """A class that nobody knows, a group too many, an architecture without sense: every array is there, under its number."""
+    layers = [
+        {"class_name": "Dense", "config": {"name": "first", "units": 4}, "module": "keras.layers"},
+        {"class_name": "Odd", "config": {"name": "second"}, "module": "mine", "registered_name": "mine>Odd"},
+    ]
+    config = json.dumps({"class_name": "Sequential", "config": {"name": "s", "layers": layers}})
+    path = zipped(tmp_path / "m.keras", config, {"dense": [KERNEL, KERNEL[0]], "odd": [KERNEL], "left": [KERNEL]})
+    assert {k: list(v) for k, v in read_weights(path).items()} == {"first": ["kernel", "bias"], "odd": ["0"], "left": ["0"]}
+    layers[1] = {"class_name": "Dense", "config": {"name": "second", "units": 4}, "module": "keras.layers"}
+    config = json.dumps({"class_name": "Sequential", "config": {"name": "s", "layers": layers}})
+    swapped = {"dense": ("second", [KERNEL]), "dense_1": ("first", [KERNEL + 1])}
+    path = zipped(
+        tmp_path / "m.keras", config, {n: a for n, (_, a) in swapped.items()}, {n: k for n, (k, _) in swapped.items()}
+    )
+    assert {k: list(v) for k, v in read_weights(path).items()} == {"second": ["0"], "first": ["0"]}
+    path = zipped(tmp_path / "m.keras", json.dumps({"class_name": "Actor", "config": {}}), {"dense": [KERNEL]})
+    assert list(read_weights(path)["dense"]) == ["0"]
 
 
 def run_extract(*arguments: Any) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,8 @@
 
 One file that runs by itself wherever Python 3.6 or later, numpy and h5py are: copy it to the host. It reads .h5 files of Keras
 1, 2 and 3 (full or weights only), .keras and .weights.h5. Keys are "layer/variable", as in npinfer.read_weights, in the file's
-order layer by layer; bfloat16 becomes float32:
+order layer by layer; bfloat16 becomes float32. Only the numbers that .keras files give to a layer's arrays ("dense/0") stay
+numbers here: their names need the architecture's meaning, which npinfer.read_weights knows.
 
     weights = numpy.load("weights.npz")
     weights["dense_1/kernel"]

@@ -69,22 +69,43 @@ def weights(raw: RawFile, model: Model, version: Version) -> Weights:
     return _Matching(raw, version).run(model)
 
 
+def names(raw: RawFile, model: Model, version: Version) -> dict[str, tuple[str, str]]:
+    """(layer path, variable) of each array of a store, by its path there, where the architecture tells; nothing is read. What
+    all arrays of a layer have in common in front (an LSTM's "cell") is left out, as in old-layout files."""
+    matching = _Matching(raw, version, peek=True)
+    matching.match(model)
+    if matching.contradicted:
+        return {}
+    places = {id(stored): path for path, stored in (raw.store or {}).items()}
+    common: dict[Path, list[str]] = {}
+    for part, _ in matching.found:
+        steps = part.unit.prefix.split("/")[:-1]
+        known = common.setdefault(part.unit.path, steps)
+        while known != steps[: len(known)]:
+            known.pop()
+    made = {}
+    for part, stored in matching.found:
+        inside = part.unit.prefix.split("/")[len(common[part.unit.path]) : -1]
+        made[places[id(stored)]] = ("/".join((*part.unit.path, *inside)), part.base)
+    return made
+
+
 class _Matching:
-    def __init__(self, raw: RawFile, version: Version) -> None:
-        self.raw, self.version = raw, version
+    """peek: don't read the arrays of layers that nothing is known of."""
+
+    def __init__(self, raw: RawFile, version: Version, peek: bool = False) -> None:
+        self.raw, self.version, self.peek = raw, version, peek
         self.found: list[tuple[Part, Stored]] = []
         self.loose: Weights = {}
         self.used: set[str] = set()
         self.problems: list[str] = []
         self.homes: dict[tuple[str, str], Node] = {}
         self.homeless: list[tuple[Layer, Path]] = []
+        self.contradicted = False
 
     def run(self, model: Model) -> Weights:
         store = self.raw.store or {}
-        root = tree(store)
-        self.model(model, root, ())
-        for layer, path in self.homeless:
-            self.layer(layer, self.homes.get((layer.class_name, layer.name)), path, last=True)
+        self.match(model)
         left = [p for p in store if p not in self.used and not set(p.split("/")) & set(IDLE)]
         if not self.found and self.problems and not self.loose and not left:
             raise FormatError(
@@ -95,6 +116,11 @@ class _Matching:
         if self.problems:
             raise FormatError(assign.report(self.raw.source, self.problems))
         return {**assign.realise(self.raw.source, self.found), **self.loose}
+
+    def match(self, model: Model) -> None:
+        self.model(model, tree(self.raw.store or {}), ())
+        for layer, path in self.homeless:
+            self.layer(layer, self.homes.get((layer.class_name, layer.name)), path, last=True)
 
     def model(self, model: Model, node: Node | None, path: Path) -> None:
         container = None
@@ -144,6 +170,7 @@ class _Matching:
         if len(given) == len(needing) and set(given) == set(noted) and any(k != n for k, n in noted.items()):
             odd = ", ".join(f"{n!r} in the place of {k!r}" for k, n in noted.items() if k != n)
             self.problems.append(f"{'/'.join(path) or 'the model'}: the store's layers are in another order: {odd[:200]}")
+            self.contradicted = True
 
     def noted(self, path: str) -> str | None:
         return self.raw.store_names.get(f"{path}/vars", self.raw.store_names.get(path))
@@ -156,7 +183,7 @@ class _Matching:
         if group is not None:
             self.homes.setdefault((layer.class_name, layer.name), group)
         if parts.unknown(layer):
-            if group is not None:
+            if group is not None and not self.peek:
                 self.loose[path] = self.own(group)
             return
         for unit in parts.units(layer, path, self.version):

@@ -1,4 +1,4 @@
-"""`read_weights`: the arrays of any file, without its architecture, so also of files with unknown layers."""
+"""`read_weights`: the arrays of any file, also of files with unknown layers or without an architecture."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from npinfer.errors import NpinferError
 from npinfer.graph import Array
-from npinfer.readers.limits import Limits
+from npinfer.readers.limits import Limits, reading
 from npinfer.readers.raw import RawFile, Stored, stored
 from npinfer.readers.sniff import open_raw
 
@@ -19,11 +20,12 @@ def read_weights(source: Any, limits: Limits | None = None) -> dict[str, dict[st
     """{layer path: {variable: array}} of a model or weights file, in the file's own order.
 
     source: as for `load`. Layer paths are names joined by "/" ("encoder/dense"; "" for weights of the model itself); variables
-    are called as in the file ("kernel", "W", in Keras 3 stores "0", "1"), without prefixes that repeat the layer's name and
-    without ":0". Arrays have the file's dtype in native byte order, bfloat16 as float32. Where short names would collide the
-    file's full names stand instead: no array is ever left out.
+    are called as in the file ("kernel", "W"), without prefixes that repeat the layer's name and without ":0". Keras 3's stores
+    number their arrays: where the file holds the architecture too (.keras), layers and variables are called by it, as in an .h5
+    of the same model; else "0", "1" stay. Arrays have the file's dtype in native byte order, bfloat16 as float32. Where short
+    names would collide the file's full names stand instead: no array is ever left out.
 
-    Raises FormatError or LimitError for files that can't be read safely. Nothing of the architecture is looked at.
+    Raises FormatError or LimitError for files that can't be read safely, never for what an architecture says.
     """
     result: dict[str, dict[str, Array]] = {}
     with open_raw(source, limits) as raw:
@@ -51,7 +53,7 @@ def named(raw: RawFile) -> list[Named]:
         weights = restore(raw).archive.weights
         return [("/".join(path), name, stored(array)) for path, found in weights.items() for name, array in found.items()]
     if raw.store is not None:
-        return list(_of_store(raw.store, raw.store_names))
+        return list(_of_store(raw.store, raw.store_names, _by_architecture(raw)))
     found = [w for layer, weights in raw.legacy or [] for w in _of_layer(layer, weights)]
     return found + [("", _bare(name), array) for name, array in raw.top_level]
 
@@ -85,13 +87,31 @@ def _bare(name: str) -> str:
     return head if colon and tail.isdecimal() and head else name
 
 
-def _of_store(store: Mapping[str, Stored], names: Mapping[str, str]) -> Iterator[Named]:
-    """Arrays of a Keras 3 store: layers are called by their `name` attribute where the file has it, else by their class."""
+def _by_architecture(raw: RawFile) -> dict[str, tuple[str, str]]:
+    """Names for the arrays of a store that the file's own architecture knows; none where it makes no sense."""
+    from npinfer.readers import stores, topology, versions
+
+    if raw.config is None:
+        return {}
+    try:
+        with reading(raw.source):
+            version = versions.of(raw.config, raw.keras_version, raw.backend)
+            return stores.names(raw, topology.model(raw.config, version, raw.source), version)
+    except NpinferError:
+        return {}
+
+
+def _of_store(store: Mapping[str, Stored], names: Mapping[str, str], known: Mapping[str, tuple[str, str]]) -> Iterator[Named]:
+    """Arrays of a Keras 3 store, by the architecture or else by number, with layers called by their `name` attribute where the
+    file has it and by their class where not."""
     groups = dict.fromkeys(path.rpartition("/")[0] for path in store)
     label = {group: _label(group, names) for group in groups}
     count = Counter(label.values())
     for path, array in store.items():
         group, _, name = path.rpartition("/")
+        if path in known:
+            yield *known[path], array
+            continue
         yield (label[group] if count[label[group]] == 1 else group), name, array
 
 
