@@ -93,4 +93,5 @@ class Rebind:
 
     def __str__(self) -> str:
         asked = ", ".join(f"{k}={shown(v)}" for k, v in self.options.items() if v is not None and v is not False)
-        return f"{self.of}{f'({asked})' if self.of == 'bind' else ''} of {self.model._archive.model.name!r}, engine {self.model.engine}"
+        how = f"bind({asked})" if self.of == "bind" else self.of
+        return f"{how} of {self.model._archive.model.name!r}, engine {self.model.engine}"

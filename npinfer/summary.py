@@ -100,9 +100,14 @@ def summary(model: Model) -> str:
     total = sum(a.size for a in {id(a): a for a in model._graph.arrays()}.values())
     head = [f"{model._archive.model.name} ({model._archive.version}, {model._archive.source})"]
     head += [f"  in   {s}" for s in model.inputs] + [f"  out  {s}" for s in model.outputs]
-    return "\n".join(
-        [*head, "", *lines, "", f"{total:,} weights, engine {model.engine}", *(f"note: {n}" for n in notes(model))]
-    )
+    foot = [f"{total:,} weights, engine {model.engine}", _memory(model), *(f"note: {n}" for n in notes(model))]
+    return "\n".join([*head, "", *lines, "", *foot])
+
+
+def _memory(model: Model) -> str:
+    memory = model._executor.memory()
+    packed = f", {memory.packed:,} of them packed for the engine" if memory.packed else ""
+    return f"{memory.weights:,} bytes of weights{packed}, {memory.scratch:,} of scratch for a sample"
 
 
 def html(model: Model) -> str:

@@ -23,6 +23,7 @@ from npinfer.bench.flops import graph_numbers, node_numbers
 from npinfer.bench.options import ENGINES, bench_options
 from npinfer.bench.plots import apart
 from npinfer.bench.profile import profiled
+from npinfer.checking import flatten_outputs
 from npinfer.cli import main
 from npinfer.cli_parser import make_parser
 from npinfer.errors import EngineError, FormatError, ShapeError
@@ -33,6 +34,14 @@ from npinfer.ops.einsum import EinsumDense
 GOLDEN = Path(__file__).resolve().parent / "golden"
 DENSE = str(GOLDEN / "k35/t1-dense-inputlayer.h5")
 PAIR = str(GOLDEN / "k3np/t2-multi-io.h5")
+JAX = [
+    str(GOLDEN / f"k3new/{name}.h5")
+    for name in (
+        "t1-act-gelu", "t1-Embedding-Flatten-Dense", "t1-ln", "t2-dueling", "t3-conv2d-lenet",
+        "t3-averagepool2d-same", "t3-maxpool1d-same", "t3-conv1d-causal", "t3-depthwise-mult2-same", "t3-lstm-backwards-seq",
+        "t3-gru-return_state", "t1-dense-f64",
+    )
+]  # fmt: skip
 SHORT = ("--calls", "100", "--rounds", "2", "--batches", "1,2,4,8", "-q")
 
 
@@ -419,7 +428,7 @@ def context(path: str, **changes: Any) -> peers.Context:
 
     def pool(rows: int) -> list[Array]:
         rng = np.random.default_rng(0)
-        return [rng.normal(size=(rows, *(n or 8 for n in s.shape))).astype(s.dtype) for s in model.inputs]
+        return [np.abs(rng.normal(size=(rows, *(n or 8 for n in s.shape)))).astype(s.dtype) for s in model.inputs]
 
     samples = [tuple(x[k] for x in pool(4)) for k in range(4)]
     made = peers.Context(model, path, {}, {}, 1, pool, samples)
@@ -435,21 +444,48 @@ def test_inputs_are_matched() -> None:
         peers.match(["p", "q", "r"], [["n", 4], ["n", 6], ["n", 6]], c)
 
 
-def test_jax_has_the_same_numbers() -> None:
-    pytest.importorskip("jax")
-    c = context(DENSE)
+@pytest.mark.parametrize("path", [DENSE, PAIR, *JAX], ids=lambda p: Path(p).stem)
+def test_jax_has_the_same_numbers(path: str) -> None:
+    """Chains and graphs, several inputs and outputs, convolutions, pooling, recurrent layers, an embedding, normalization."""
+    c = context(path)
     runner = peers.open_peer("jax", c)
     x = c.pool(8)
-    np.testing.assert_allclose(runner.outputs(x)[0], c.model(x[0]), rtol=1e-4, atol=1e-6)
+    want = list(flatten_outputs(c.model(x if len(x) > 1 else x[0])))
+    for got, y in zip(runner.outputs(x), want, strict=True):
+        np.testing.assert_allclose(got, y, rtol=1e-4, atol=1e-5)
+    assert runner.batch(3, 1)
     runner.close()
 
 
+def test_what_jax_cannot_run_is_named() -> None:
+    with pytest.raises(peers.Absent, match=r"StepsKept \(layer 'masking'\) has no form in JAX here"):
+        peers.open_peer("jax", context(str(GOLDEN / "k3new/t3-mask-lstm.h5")))
+
+
+def test_a_traced_array_refuses_what_would_be_wrong() -> None:
+    from npinfer.bench.jax_net import Traced
+
+    x = Traced(np.ones(3, np.float32))
+    for wrong in (
+        lambda: np.add(x, 1, out=np.zeros(3)),
+        lambda: np.asarray(x),
+        lambda: bool(x),
+        lambda: np.add.reduceat(x, [0]),
+    ):
+        with pytest.raises(TypeError):
+            wrong()
+    y = x
+    y += 1  # a new array, as JAX has it
+    assert (x.value[0], y.value[0], len(y)) == (1, 2, 3)
+
+
 def test_peers_say_why_they_are_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(peers.Absent, match=r"this network|not installed"):  # as JAX is here or not
-        peers.open_peer("jax", context(PAIR))
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(peers.Absent, match="not installed"):
-        peers.open_peer("onnxruntime", context(DENSE))
+    for name in ("onnxruntime", "jax", "litert"):
+        with monkeypatch.context() as patched:
+            for module in (name, "ai_edge_litert.interpreter", "tensorflow"):
+                patched.setitem(sys.modules, module, None)
+            with pytest.raises(peers.Absent, match="not installed"):
+                peers.open_peer(name, context(DENSE))
     junk = tmp_path / "junk.tflite"
     junk.write_bytes(b"junk")
     with pytest.raises(peers.Absent):

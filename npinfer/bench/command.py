@@ -155,7 +155,7 @@ def _result(
         row = _row(r, single, timed.get(id(r), {}), errors.get(r.name))
         if model is not None:
             row["door"] = runners.door(model, [s.shape for s in specs])  # type: ignore[misc]
-            row["memory"] = runners.memory(model)
+            row["memory"] = model._executor.memory()._asdict()
             inputs = [(tuple(s.shape), s.dtype.name) for s in specs]
             row["start"] = (
                 None

@@ -245,7 +245,7 @@ def _sizes(shape: Any) -> list[Any]:
 
 
 def jax(context: Context) -> Runner:
-    """jax.jit of the same layers; Dense networks only."""
+    """jax.jit of the same graph, where JAX can run its ops."""
     from npinfer.bench.jax_net import jax_function
 
     return jax_function(context)

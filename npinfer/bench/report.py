@@ -106,7 +106,7 @@ def _fits(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _starts(result: dict[str, Any]) -> Iterator[list[str]]:
-    yield ["", "load", "first call", "process start to result", "weights", "arena", "scratch"]
+    yield ["", "load", "first call", "process start to result", "weights", "packed", "scratch"]
     for r in result["rows"]:
         memory, start = r.get("memory") or {}, r.get("start") or {}
         whole = start.get("whole")
@@ -115,7 +115,7 @@ def _starts(result: dict[str, Any]) -> Iterator[list[str]]:
             duration(r["load"] * 1e9),
             duration(r["first"] * 1e9),
             "-" if whole is None else duration(whole * 1e9),
-            *(amount(memory.get(k)) for k in ("weights", "arena", "scratch")),
+            *(amount(memory.get(k)) for k in ("weights", "packed", "scratch")),
         ]
 
 

@@ -112,19 +112,3 @@ def cold_start(path: str, config: Any, engine: str, shape: Any, inputs: Any, tim
         if best is None or whole < best["whole"]:
             best = {"whole": whole, **json.loads(done.stdout.splitlines()[-1])}
     return best
-
-
-def memory(model: Model) -> dict[str, int]:
-    """Bytes of weights, and of what the engine packs and needs for one sample where it tells."""
-    graph: Graph = model._executor.graph
-    arrays = {a.__array_interface__["data"][0]: a.nbytes for a in graph.arrays()}
-    values = sum(s.dtype.itemsize * int(np.prod([n or 8 for n in s.shape], dtype=np.int64)) for s in graph.specs)
-    found = {"weights": sum(arrays.values()), "values": values}
-    plans: Any = getattr(model._executor, "_plans", None)  # the native engine's, by input shapes
-    contexts = [c for plan in plans.values() for _, c in plan.parts if c is not None] if isinstance(plans, dict) else []
-    if contexts:
-        found["arena"] = sum(len(c.program.arena) for c in contexts)
-        found["scratch"] = max(c.scratch_bytes(1) for c in contexts)
-    else:
-        found["scratch"] = values  # buffers for every value of the graph
-    return found

@@ -48,8 +48,8 @@ def lower(
     if outputs:
         unknown = [n for n in outputs if n not in lowering.labels]
         if unknown:
-            known = ", ".join(lowering.labels)
-            raise UnsupportedError(f"{archive.source}: no layer called {', '.join(map(shown, unknown))} to return; there are: {known}")
+            names, known = ", ".join(map(shown, unknown)), ", ".join(lowering.labels)
+            raise UnsupportedError(f"{archive.source}: no layer called {names} to return; there are: {known}")
         result = [lowering.labels[n] for n in outputs]
         result = result[0] if len(result) == 1 else result
     own.check(archive)
