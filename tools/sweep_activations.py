@@ -1,4 +1,5 @@
-"""Measure the compiled activations against their float64 definitions, in units of the last place (ulp) of the right result.
+"""Measure the compiled activations against their float64 definitions, in units of the last place (ulp) of the correctly
+rounded result.
 
 Run: python tools/sweep_activations.py              every kind over some millions of floats of all sizes
      python tools/sweep_activations.py tanh --all   all 2**32 floats (minutes)
@@ -54,16 +55,16 @@ def activation_graph(kind: str, parameters: tuple[float, ...], n: int) -> Graph:
 
 
 def ulps(got: Array, exact: Array) -> Array:
-    """|got - exact| in units of the last place of exact; infinity counts as 2**128, and a NaN on one side only is infinitely
-    far."""
+    """How far got is from exact correctly rounded, in units of the last place; infinity counts as 2**128, and a NaN on one side
+    only is infinitely far."""
     with np.errstate(all="ignore"):
         right = exact.astype(F32)
         same = (got == right) | (np.isnan(got) & np.isnan(right))
         unit = np.spacing(np.minimum(np.abs(right), np.finfo(F32).max)).astype(np.float64)
-        a, b = (np.clip(v.astype(np.float64), -(2.0**128), 2.0**128) for v in (got, exact))
+        a, b = (np.clip(v.astype(np.float64), -(2.0**128), 2.0**128) for v in (got, right))
         error = np.abs(a - b) / unit
     error[np.isnan(error)] = np.inf
-    return np.where(same, np.minimum(error, 0.5), error)
+    return np.where(same, 0, error)
 
 
 def blocks(step: int) -> Iterator[Array]:
@@ -99,7 +100,7 @@ def main() -> int:
     for kind in options.kinds:
         for parameters in PARAMETERS.get(kind, ((),)):
             most, where = worst(kind, parameters, blocks(1 if options.all else options.step))
-            print(f"{kind:18} {parameters!s:18} {most:8.3f} ulp at {where!r}", flush=True)
+            print(f"{kind:18} {parameters!s:18} {most:8g} ulp at {where!r}", flush=True)
     return 0
 
 

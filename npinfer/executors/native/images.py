@@ -1,9 +1,9 @@
 """Convolutions, channels last, as matrix products that never build their matrix.
 
 The window of an output pixel is a few runs of memory ("segments": a window row, if taps are next to one another), at the same
-distances from the window's start for every pixel. So a register block takes some pixels' starts from a table, and walks over the
-segments: put x[start + i] in all lanes, times 16 filters. Each output begins as the bias and adds its products in the order of
-the packed kernel, whatever the block.
+distances from the window's start for every pixel. So a register block takes some pixels' starts from a table, and walks over
+the segments: put x[start + i] in all lanes, times 16 filters. Each output begins as the bias and adds its products in the order
+of the packed kernel, whatever the block.
 
 Pixels lie `filters` floats apart and whole vectors are written, so up to 15 floats of rubbish fall on the pixels that follow.
 Hence the order: pixels rise and panels fall, so that each float's own value is written last. Only behind the last pixel there
