@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
+import npinfer
 from npinfer import FormatError, Limits, UnsupportedError, read_weights
 from npinfer.readers.limits import DEFAULT, Budget, parse_json, reading
 from npinfer.readers.raw import RawFile, stored
@@ -286,6 +287,21 @@ def test_sharded(tmp_path: Path) -> None:
     found = read_weights(tmp_path / "m.weights.json")
     assert {k: list(v) for k, v in found.items()} == {"norm": ["0", "1", "2"], "dense": ["0"], "out": ["0"]}
     assert np.array_equal(found["norm"]["2"], KERNEL + 3)
+
+
+def test_shards_of_nothing(tmp_path: Path) -> None:
+    """Keras 3 writes an empty map for a model without weights; another model misses its own by name."""
+    path = tmp_path / "m.weights.json"
+    path.write_text(json.dumps({"metadata": {"total_size": 0}, "weight_map": {}}))
+    assert read_weights(path) == {}
+    first = {"class_name": "InputLayer", "config": {"batch_shape": [None, 3], "name": "x"}}
+    relu = {"class_name": "ReLU", "config": {"name": "r"}}
+    config = {"class_name": "Sequential", "config": {"name": "s", "layers": [first, relu]}}
+    model = npinfer.load(path, config=config, engine="numpy")
+    assert np.array_equal(model(-KERNEL.T), np.maximum(-KERNEL.T, 0))
+    config["config"]["layers"][1] = {"class_name": "Dense", "config": {"name": "d", "units": 2}}
+    with pytest.raises(FormatError, match=r"holds no weights at all; layer 'd' .* needs 2 arrays"):
+        npinfer.load(path, config=config)
 
 
 def test_sharded_in_a_zip(tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def named_policy(class_name: str, **config: Any) -> dict[str, Any]:
         (named_policy("QuantizedDTypePolicy", mode="int8", source_name="float32"), "int8_from_float32"),
         (named_policy("DTypePolicyMap", default_policy=named_policy("DTypePolicy", name="float32"), policy_map={}), "float32"),
         (named_policy("DTypePolicyMap", default_policy="float32", policy_map={"a": "mixed_float16"}), "float16"),
-        (7, None),
+        (7, "7"),
+        ({"a": 1}, "{'a': 1}"),
     ],
 )
 def test_dtypes_in_every_spelling(dtype: Any, name: str | None) -> None:
@@ -362,7 +363,7 @@ def test_add_n_is_the_merge_layer() -> None:
     ("layer", "name"),
     [
         (tf_layer("raw_ops.Foo", X), "tf.raw_ops.Foo"),
-        (tf_layer("linalg.matmul", X, b=X, transpose_b=True), "tf.linalg.matmul with the arguments b, transpose_b"),
+        (tf_layer("math.cumsum", X, axis=1, reverse=True), "tf.math.cumsum with the arguments axis, reverse"),
         (tfops.modern(Layer("TensorFlowOpLayer", "f", {"node_def": {"op": "Foo"}})), "TensorFlow op Foo"),
         (tfops.modern(Layer("TensorFlowOpLayer", "f", {"node_def": "bytes"})), "TensorFlowOpLayer"),
         (tfops.modern(Layer("TFOpLambda", "f", {"function": 3})), "TFOpLambda"),
@@ -370,6 +371,22 @@ def test_add_n_is_the_merge_layer() -> None:
 )
 def test_unknown_functions_keep_their_names(layer: Layer, name: str) -> None:
     assert layer.class_name == name
+
+
+@pytest.mark.parametrize(
+    ("node", "config"),
+    [
+        ({"op": "BatchMatMulV2", "attr": {"adj_x": {}, "adj_y": {"b": True}, "T": {"type": "DT_FLOAT"}}}, [False, True]),
+        ({"op": "MatMul", "attr": {"transpose_a": {"b": True}, "transpose_b": {"b": False}}}, [True, False]),
+        ({"op": "BatchMatMul", "attr": {"adj_x": 7}}, [False]),
+        ({"op": "BatchMatMul", "attr": 7}, []),
+    ],
+)
+def test_recorded_matrix_products(node: dict[str, Any], config: list[bool]) -> None:
+    """The attributes that turn a factor count; TensorFlow leaves false ones empty."""
+    made = tfops.modern(Layer("TensorFlowOpLayer", "f", {"node_def": node}, (Call(([X, X],)),)))
+    assert (made.class_name, made.calls) == ("Matmul", (Call((X, X)),))
+    assert list(made.config.values()) == config
 
 
 def test_recorded_graph_nodes() -> None:

@@ -45,7 +45,7 @@ def interpret(raw: RawFile, config: Any, keras_version: str | None, backend: str
     from npinfer.readers.lower import problems, unsupported
 
     with reading(raw.source, "its config doesn't make sense to any Keras"):
-        version = versions.of(config, keras_version, backend)
+        version = versions.checked(versions.of(config, keras_version, backend), raw.source)
         stored = assign.storage_version(raw, version)
         if version.major == 1 or not version.numbers:
             version = version._replace(backend=stored.backend)

@@ -26,7 +26,7 @@ def storage_version(raw: RawFile, version: Version) -> Version:
     """The Keras that laid out a file's arrays. Keras 1 names no backend, but on Theano its weights' names lack ":0"."""
     from npinfer.readers import versions
 
-    found = versions.parse(raw.keras_version, raw.backend) if raw.keras_version else version
+    found = versions.checked(versions.parse(raw.keras_version, raw.backend), raw.source) if raw.keras_version else version
     if raw.legacy is not None and (raw.nb_layers or old_names(raw.legacy)):
         found = found if found.major == 1 else Version(1)
         if raw.backend is None:

@@ -163,11 +163,12 @@ def _store(root: Group) -> tuple[dict[str, Stored], dict[str, str]]:
 
 
 def read_shards(text: bytes, source: Source, open_shard: Callable[[str], Source]) -> RawFile:
-    """Sharded Keras 3 weights: a JSON map {"weight_map": {group: file or [files]}} and HDF5 files beside it."""
+    """Sharded Keras 3 weights: a JSON map {"weight_map": {group: file or [files]}} and HDF5 files beside it. A model without
+    weights has an empty map."""
     where = source.name
     value = parse_json(text, source.limits, where)
     table = value.get("weight_map") if isinstance(value, dict) else None
-    if not isinstance(table, dict) or not table:
+    if not isinstance(table, dict):
         raise FormatError(f"{where}: JSON without a weight_map of files; needed is the .weights.json that Keras 3 writes")
     names: dict[str, None] = {}
     for entry in table.values():

@@ -195,7 +195,8 @@ def read_weights(raw: RawFile, model: Model, version: Version) -> assign.Weights
     if raw.legacy is not None:
         return assign.legacy(raw, model, assign.storage_version(raw, version))
     if raw.store is not None:
-        from npinfer.readers import stores
+        from npinfer.readers import stores, versions
 
+        versions.checked(versions.parse(raw.keras_version), raw.source)
         return stores.weights(raw, model, version)
     raise FormatError(f"{raw.source}: holds no weights")

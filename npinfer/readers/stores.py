@@ -108,6 +108,10 @@ class _Matching:
         self.match(model)
         left = [p for p in store if p not in self.used and not set(p.split("/")) & set(IDLE)]
         if not self.found and self.problems and not self.loose and not left:
+            if self.raw.config is None:
+                raise FormatError(
+                    f"{self.raw.source}: holds no weights at all; {self.problems[0]}; pass the file that has them"
+                )
             raise FormatError(
                 f"{self.raw.source}: holds an architecture but no weights; build the model in Keras, then save it again"
             )

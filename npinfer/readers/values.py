@@ -30,14 +30,13 @@ def plain(value: Any) -> Any:
 
 
 def policy(dtype: Any) -> str | None:
-    """The name of a dtype or policy in any spelling; quantized ones keep a name that nothing supports."""
-    if isinstance(dtype, str):
+    """The name of a dtype or policy in any spelling, None where there is none; what is none of them (quantized ones too) gets a
+    name that nothing supports."""
+    if isinstance(dtype, str) or dtype is None:
         return dtype
-    if not isinstance(dtype, Mapping):
-        return None
-    config = dtype.get("config")
+    config = dtype.get("config") if isinstance(dtype, Mapping) else None
     if not isinstance(config, Mapping):
-        return None
+        return repr(dtype)[:80]
     if "policy_map" in config or "default_policy" in config:
         others = config.get("policy_map")
         held = {policy(v) for v in others.values()} if isinstance(others, Mapping) else set()
@@ -48,7 +47,7 @@ def policy(dtype: Any) -> str | None:
         source = policy(config.get("source_name")) or "float32"
         return f"{config['mode']}_from_{source}"
     name = config.get("name")
-    return name if isinstance(name, str) else str(dtype.get("class_name"))
+    return name if isinstance(name, str) else repr(dtype)[:80]
 
 
 def compute_dtype(dtype: Any, class_name: str) -> str | None:

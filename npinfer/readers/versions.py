@@ -6,8 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from npinfer.errors import UnsupportedError
 from npinfer.readers.archive import Version
 
+#: the newest generation whose rules are known; a newer minor version of it is read as the newest known one
+NEWEST = 3
 #: Keys that only configs of one major version use
 _KERAS3 = frozenset({"batch_shape", "registered_name", "module"})
 _KERAS1 = frozenset({"output_dim", "nb_filter", "border_mode", "inner_activation", "input_dtype", "dim_ordering", "bias"})
@@ -23,7 +26,21 @@ def parse(text: str | None, backend: str | None = None) -> Version:
         return Version(1, (), False, backend or "tensorflow")
     numbers = tuple(int(n) for n in found.group(1).split("."))
     tf = "-tf" in name or (2, 4) <= numbers < (3,)
-    return Version(min(max(numbers[0], 1), 3), numbers, tf, backend or "tensorflow")
+    return Version(max(numbers[0], 1), numbers, tf, backend or "tensorflow")
+
+
+def checked(version: Version, source: str) -> Version:
+    """The version, where its rules are known. Raises UnsupportedError for a generation that came later: what its configs mean
+    would be a guess."""
+    if version.major > NEWEST:
+        written = ".".join(map(str, version.numbers))
+        raise UnsupportedError(
+            f"{source}: written by Keras {written}, of a generation that this npinfer doesn't know; known are Keras 0.3 to "
+            f"{NEWEST}.x and tf.keras; use a newer npinfer, or save the model again with Keras {NEWEST} "
+            "(read_weights still extracts the arrays)",
+            [f"a file of Keras {written}"],
+        )
+    return version
 
 
 def guess(config: Any) -> Version:

@@ -95,7 +95,7 @@ def _by_architecture(raw: RawFile) -> dict[str, tuple[str, str]]:
         return {}
     try:
         with reading(raw.source):
-            version = versions.of(raw.config, raw.keras_version, raw.backend)
+            version = versions.checked(versions.of(raw.config, raw.keras_version, raw.backend), raw.source)
             return stores.names(raw, topology.model(raw.config, version, raw.source), version)
     except NpinferError:
         return {}

@@ -57,6 +57,53 @@ def test_architectures(tmp_path: Path, name: str) -> None:
     refuse(old(tmp_path / "bad.h5", architecture), kind, says)
 
 
+DTYPES: dict[str, Any] = {
+    "a dict of nothing known": {"a": 1},
+    "a policy without a name": {"class_name": "Policy", "config": {}},
+    "a policy of numbers": {"class_name": "Policy", "config": {"name": 7}},
+    "a number": 5,
+    "a list": ["float32"],
+    "true": True,
+    "a word": "floaty",
+    "a map with nonsense": {
+        "class_name": "DTypePolicyMap",
+        "config": {"policy_map": {"a": {"b": 2}}, "default_policy": "float32"},
+    },
+}
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_dtypes_that_are_none(tmp_path: Path, name: str) -> None:
+    """Refused by the layer's name with what was found, not taken for float32; an input's too."""
+    path = old(tmp_path / "bad.h5", config(dense("dense", 8, dtype=DTYPES[name]), dense("dense_1", 3)))
+    refuse(path, UnsupportedError, "layer 'dense' (Dense): dtype policy ")
+    architecture = config()
+    architecture["config"]["layers"][0]["config"]["dtype"] = DTYPES[name]
+    refuse(old(tmp_path / "bad.h5", architecture), UnsupportedError, "input 'input_1': dtype ")
+
+
+def test_generations_to_come(tmp_path: Path) -> None:
+    """A Keras 9 may mean anything by its keys; its arrays can still be read. A newer minor version of 3 is as good as known."""
+    path = pack(tmp_path / "m.keras", members(metadata_json=b'{"keras_version": "9.9"}'))
+    refuse(
+        path,
+        UnsupportedError,
+        "written by Keras 9.9, of a generation that this npinfer doesn't know; known are Keras 0.3 to 3.x",
+    )
+    assert list(npinfer.read_weights(path)["dense"]) == ["0", "1"]
+    good = old(tmp_path / "m.h5")
+    model = npinfer.load(good, engine="numpy")
+    for bad in (path, old(tmp_path / "w.h5")):
+        if bad.suffix == ".h5":
+            with h5py.File(bad, "a") as f:
+                f.attrs["keras_version"] = "4.0.0"
+            refuse(bad, UnsupportedError, "Keras 4.0.0")
+        error = outcome(lambda b=bad: model.load_weights(b))
+        assert isinstance(error, UnsupportedError)
+    path = pack(tmp_path / "m.keras", members(metadata_json=b'{"keras_version": "3.99.1"}'))
+    assert npinfer.load(path, engine="numpy")(np.ones((1, 6), "f4")).shape == (1, 3)
+
+
 def keras3(*layers: dict[str, Any]) -> bytes:
     return json.dumps(config(*layers)).encode()
 

@@ -171,7 +171,7 @@ def shards(folder: Path, table: Any) -> Path:
 
 
 TABLES: dict[str, tuple[Any, str]] = {
-    "no map": ({"weight_map": {}}, "without a weight_map"),
+    "no map": ({"weight_map": None}, "without a weight_map"),
     "a list": ({"weight_map": ["m_00000.weights.h5"]}, "without a weight_map"),
     "a number": ({"weight_map": {"/a": 5}}, "plain names"),
     "a path above": ({"weight_map": {"/a": "../m_00000.weights.h5"}}, "plain names"),
