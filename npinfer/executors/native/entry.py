@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from npinfer.executors.native import opcodes as op
 from npinfer.executors.native.cells import cell_row
+from npinfer.executors.native.dots import dots
 from npinfer.executors.native.frame import operand
 from npinfer.executors.native.images import conv_row
 from npinfer.executors.native.loops import (
@@ -20,7 +21,7 @@ from npinfer.executors.native.loops import (
     softmax_row,
 )
 from npinfer.executors.native.opcodes import ARENA, LINE, OUT, ROW, SIZES, WEIGHTS, A, B
-from npinfer.executors.native.panels import dots, exact_product, product, product_one
+from npinfer.executors.native.panels import exact_product, product, product_one
 from npinfer.executors.native.record import (
     GENERATION,
     NO_SCRATCH,
@@ -71,9 +72,11 @@ def dots_row(row, frame, m):
     y, y_stride = operand(row, OUT, frame, m)
     w = i64_at(frame, ARENA) + i64_at(row, WEIGHTS)
     n, n_out, inner = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2)
-    for r in range(m):
-        for i in range(inner):
-            dots(x + r * x_stride + 4 * i * n, w, y + r * y_stride + 4 * i * n_out, n, n_out)
+    if inner == 1:
+        dots(x, x_stride, w, y, y_stride, n, n_out, m)
+    else:
+        for r in range(m):
+            dots(x + r * x_stride, 4 * n, w, y + r * y_stride, 4 * n_out, n, n_out, inner)
     finish(row, y, y_stride, inner * n_out, m)
     return 0
 

@@ -12,22 +12,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from npinfer.executors.native.blocks import CACHED, make_block, rows_of_block
 from npinfer.executors.native.opcodes import LINE
 from npinfer.executors.native.vector import (
-    f32_at,
-    f32_put,
     jit,
     load,
     load_tail,
-    no_sum,
-    plus_product,
-    splat,
     store,
     store_tail,
-    wide_sum,
 )
 
 FEW, SOME = 8, 32  # inputs up to which a panel of 16 outputs has one sum an output, and two
@@ -182,26 +174,3 @@ def exact_product(far, x, x_stride, w, y, y_stride, n, n_out, m, temp, room):
         w += width * LINE * (n + 1)
         y += width * LINE
         n_out -= width * 16
-
-
-@jit
-def dots(x, w, y, n, n_out):
-    """y[j] = bias[j] + sum(x * kernel row j) of one sample, for few outputs: [bias, 16 floats | rows padded to 16]. Lanes
-    beyond the end of x count as zeros, whatever memory holds there.
-
-    Few outputs are often the last ones, and a single number has no larger neighbours to be judged by: where its terms cancel,
-    their roundings are all that is seen. So the sum is taken in float64, and rounded once.
-    """
-    whole, rest = n & ~15, n & 15
-    row = w + LINE
-    tail = load_tail(x + 4 * whole, rest) if rest else splat(0.0)
-    for j in range(n_out):
-        total, i = no_sum(), 0
-        while i < whole:
-            total = plus_product(total, load(x + 4 * i), load(row))
-            row += LINE
-            i += 16
-        if rest:
-            total = plus_product(total, tail, load(row))
-            row += LINE
-        f32_put(y, j, np.float32(wide_sum(total) + f32_at(w, j)))

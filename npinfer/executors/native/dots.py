@@ -1,0 +1,116 @@
+"""Dense layers of few outputs: a dot product an output, over [bias, 16 floats | kernel columns, each padded to 16].
+
+Few outputs are often the last ones, and a single number has no larger neighbours to be judged by: where its terms cancel, their
+roundings are all that is seen. So the sum is taken in float64, which holds each product exactly, and rounded once. Lane k adds
+the inputs k, k + 16 …, and the lanes are added by their fixed tree (lanes.across), for one row alone as for four together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from npinfer.executors.native.lanes import F32, F64, I32, I64, pointer
+from npinfer.executors.native.opcodes import LINE
+from npinfer.executors.native.vector import (
+    f32_at,
+    f32_put,
+    f64x16,
+    jit,
+    load,
+    load_tail,
+    no_sum,
+    plus_product,
+    splat,
+    wide_sum,
+)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def put_sums(context: Any, s0: Any, s1: Any, s2: Any, s3: Any, bias: Any, y: Any, stride: Any) -> Any:
+    """y[r] = bias + all lanes of s<r>, for four rows `stride` bytes apart. Each addition serves two rows, later four: half the
+    work of four trees."""
+
+    def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
+        *sums, bias, y, stride = args
+
+        def halved(u: Any, v: Any, first: list[int], second: list[int]) -> Any:
+            """Lanes `first` of u and v (numbered one behind the other) plus lanes `second`."""
+            order = [ir.Constant(ir.VectorType(I32, len(lanes)), lanes) for lanes in (first, second)]
+            return b.fadd(*(b.shuffle_vector(u, v, o) for o in order))
+
+        eight = [halved(v, v, list(range(8)), list(range(8, 16))) for v in sums]
+        low = [*range(4), *range(8, 12)]
+        pairs = [halved(u, v, low, [k + 4 for k in low]) for u, v in zip(eight[::2], eight[1::2])]
+        low = [k + j for k in range(0, 16, 4) for j in (0, 1)]
+        both = halved(*pairs, low, [k + 2 for k in low])
+        four = halved(both, both, [0, 2, 4, 6], [1, 3, 5, 7])
+        wide = b.fpext(bias, F64)
+        for r in range(4):
+            total = b.fptrunc(b.fadd(b.extract_element(four, I32(r)), wide), F32)
+            b.store(total, pointer(b, b.add(y, b.mul(stride, I64(r))), F32), align=4)
+        return c.get_dummy_value()
+
+    return types.void(f64x16, f64x16, f64x16, f64x16, types.float32, types.intp, types.intp), codegen
+
+
+@jit
+def dots_four(x, x_stride, w, y, y_stride, n, n_out):
+    """y[r, j] = bias[j] + sum(x[r] * column j) of four rows. Lanes beyond the end of x count as zeros, whatever memory holds
+    there."""
+    whole, rest = n & ~15, n & 15
+    row = w + LINE
+    x1, x2, x3 = x + x_stride, x + 2 * x_stride, x + 3 * x_stride
+    for j in range(n_out):
+        s0 = s1 = s2 = s3 = no_sum()
+        i = 0
+        while i < 4 * whole:
+            v = load(row)
+            s0 = plus_product(s0, load(x + i), v)
+            s1 = plus_product(s1, load(x1 + i), v)
+            s2 = plus_product(s2, load(x2 + i), v)
+            s3 = plus_product(s3, load(x3 + i), v)
+            row += LINE
+            i += LINE
+        if rest:
+            v = load(row)
+            s0 = plus_product(s0, load_tail(x + i, rest), v)
+            s1 = plus_product(s1, load_tail(x1 + i, rest), v)
+            s2 = plus_product(s2, load_tail(x2 + i, rest), v)
+            s3 = plus_product(s3, load_tail(x3 + i, rest), v)
+            row += LINE
+        put_sums(s0, s1, s2, s3, f32_at(w, j), y + 4 * j, y_stride)
+
+
+@jit
+def dots_one(x, w, y, n, n_out):
+    """The same for one row."""
+    whole, rest = n & ~15, n & 15
+    row = w + LINE
+    tail = load_tail(x + 4 * whole, rest) if rest else splat(0.0)
+    for j in range(n_out):
+        total, i = no_sum(), 0
+        while i < whole:
+            total = plus_product(total, load(x + 4 * i), load(row))
+            row += LINE
+            i += 16
+        if rest:
+            total = plus_product(total, tail, load(row))
+            row += LINE
+        f32_put(y, j, np.float32(wide_sum(total) + f32_at(w, j)))
+
+
+@jit
+def dots(x, x_stride, w, y, y_stride, n, n_out, m):
+    """m rows."""
+    while m >= 4:
+        dots_four(x, x_stride, w, y, y_stride, n, n_out)
+        x += 4 * x_stride
+        y += 4 * y_stride
+        m -= 4
+    for r in range(m):
+        dots_one(x + r * x_stride, w, y + r * y_stride, n, n_out)
