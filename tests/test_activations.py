@@ -334,3 +334,16 @@ def test_supported_lists_layers_and_activations() -> None:
     assert found["layer", "Dense"].startswith("Over the last axis")
     assert {("activation", "gelu"), ("operation", "Gelu")} <= set(found)
     assert ("activation", "hard_sigmoid_k2") not in found
+    assert not [r.name for r in rows if r.kind == "layer" and not r.note]
+
+
+def test_supported_reads_as_a_table() -> None:
+    rows = npinfer.supported()
+    lines = str(rows).split("\n")
+    assert lines[0] == f"Layers ({sum(r.kind == 'layer' for r in rows)})"
+    assert max(map(len, lines)) <= 110
+    (dense,) = (line for line in lines if line.split()[:1] == ["Dense"])
+    assert dense.split(None, 1)[1].startswith("Over the last axis")
+    text = " ".join(" ".join(lines).replace(",", " ").split())
+    assert all(f" {r.name} " in f"{text} " for r in rows)
+    assert repr(rows).startswith(f"Table of {len(rows)} rows:\nLayers (")

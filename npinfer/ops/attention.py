@@ -168,9 +168,11 @@ def boolean(call: LayerCall, mask: Any) -> Value | None:
 
 @layer("Attention", variables=_scored, mask="own", check=_score_check)
 def attention(call: LayerCall, inputs: Any) -> Any:
+    """Dot and concat scores, with or without scale; masks, causal mask, scores."""
     return _attend(call, inputs, call.config.get("score_mode", "dot"))
 
 
 @layer("AdditiveAttention", variables=lambda c: ["scale"] if c.get("use_scale", True) else [], mask="own")
 def additive_attention(call: LayerCall, inputs: Any) -> Any:
+    """With or without scale; masks, causal mask, scores."""
     return _attend(call, inputs, "additive")

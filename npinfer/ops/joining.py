@@ -159,6 +159,7 @@ def hstack(call: LayerCall, xs: Any) -> Value:
 
 @layer("RepeatVector", mask="stop")
 def repeat_vector(call: LayerCall, x: Value) -> Value:
+    """A vector a sample, any number of times."""
     if len(x.shape) != 1:
         raise ShapeError(f"layer {call.name!r}: takes a vector a sample, got {list(x.shape)}")
     return call.emit(Tile((int(call.config["n"]), 1)), expanded(call, x, 0))

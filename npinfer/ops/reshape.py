@@ -104,6 +104,7 @@ def reshape(call: LayerCall, x: Value) -> Value:
 
 @layer("Permute", mask="stop")
 def permute(call: LayerCall, x: Value) -> Value:
+    """Any order of the axes of a sample."""
     return transposed(call, x, tuple(int(d) - 1 for d in call.config["dims"]))
 
 

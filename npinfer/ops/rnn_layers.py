@@ -229,7 +229,7 @@ def _width(config: Config, weights: Mapping[str, Array]) -> tuple[int | None, ..
 
 @layer("SimpleRNN", "LSTM", "GRU", variables=held_cell, mask="own", check=check_gates, input_shape=_width)
 def rnn_layer(call: LayerCall, first: Any, initial_state: Any = None) -> Any:
-    """The layers that make their cell from their own config."""
+    """return_sequences, return_state, go_backwards, stateful, masks, initial states; CuDNN's arrays and Keras 1's too."""
     w = {n.removeprefix("cell/"): a for n, a in call.weights.items()}
     return recurrent(call, [CELLS[f"{call.layer.class_name}Cell"](call, call.config, w)], first, initial_state)
 
@@ -249,6 +249,7 @@ def _cell_check(config: Config) -> Iterator[str]:
 
 @layer("RNN", variables=lambda c: below("cell", c["cell"]), mask="own", check=_cell_check)
 def rnn(call: LayerCall, first: Any, initial_state: Any = None) -> Any:
+    """Around Keras's own cells, one or several stacked; options as of the layers that are named after a cell."""
     return recurrent(call, cells_of(call, call.config["cell"], "cell/"), first, initial_state)
 
 
