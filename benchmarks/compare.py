@@ -117,7 +117,7 @@ def measured(tree: Path, models: list[str], engines: list[str]) -> dict[str, flo
     env = {**os.environ, "PYTHONPATH": str(tree)}
     child = Path(__file__).with_name("child.py")
     done = subprocess.run(
-        [sys.executable, "-P", str(child), ",".join(engines), *models], env=env, capture_output=True, text=True, check=True
+        [sys.executable, str(child), ",".join(engines), *models], env=env, capture_output=True, text=True, check=True
     )
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from conftest import Case, cases
 from export_cases import lstm, w
@@ -71,9 +70,7 @@ def judged(model: npinfer.Model, data: Any, batch: str, made: Any, states: list[
 
 def exported(model: npinfer.Model, path: Path) -> Any:
     target.export(model, path)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session(onnx.load(path))
 
 
 def every_batch(case: Case, path: Path, rtol: float, **options: Any) -> None:

@@ -68,7 +68,7 @@ def sources(x: Any, tmp_path: Path) -> dict[str, Any]:
         np.save(tmp_path / "parts" / f"{k}.npy", part)
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = x
-    store = zarr.create_array(str(tmp_path / "x.zarr"), shape=x.shape, chunks=(10, *x.shape[1:]), dtype=x.dtype)
+    store = zarr.open(str(tmp_path / "x.zarr"), mode="w", shape=x.shape, chunks=(10, *x.shape[1:]), dtype=x.dtype)
     store[:] = x
     paths = ("x.npy", "f.npy", "x.npz", "z.npz", "x.csv", "h.csv", "bom.csv", "x.parquet", "l.parquet", "ones", "parts")
     return {

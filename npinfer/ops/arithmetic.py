@@ -42,7 +42,7 @@ _UNARY: dict[str, Rule] = {
     "Square": Rule("square", np.square, "number"),
     "Floor": Rule("floor", np.floor, "float"),
     "Ceil": Rule("ceil", np.ceil, "float"),
-    "Trunc": Rule("trunc", np.trunc),
+    "Trunc": Rule("trunc", lambda x: np.trunc(x) if x.dtype.kind == "f" else x),  # NumPy before 2.1 makes integers float64
     "Round": Rule("round", np.rint),
     "Reciprocal": Rule("reciprocal", lambda x: 1 / x, "float"),
     "Sqrt": Rule("sqrt", np.sqrt, "float"),
