@@ -88,7 +88,8 @@ def test_references_are_given_back(code: abi.Code) -> None:
                     with suppress(ShapeError, DtypeError, TypeError):
                         step(*args)
             after = counts()
-            assert max(abs(a - b) for a, b in zip(before, after)) <= 3
+            # one reference lost a call would be 1000; before Python 3.12 others take and drop None as well
+            assert max(abs(a - b) for a, b in zip(before, after)) < 500
 
 
 def test_objects_are_freed(code: abi.Code) -> None:
