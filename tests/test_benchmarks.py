@@ -162,6 +162,19 @@ def test_commits_are_compared_in_turns(capsys: pytest.CaptureFixture[str]) -> No
     assert "gru32, numpy, one step" in shown
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "factor"),
+    [
+        ([10, 11, 12], [20, 22, 24], 2.0),
+        ([10, 20, 20], [19, 20, 21], 1.05),  # one lucky turn before
+        ([10, 10, 10], [10, 30, 30], 1.0),  # the machine was busy in two turns
+        ([20, 20, 40], [10, 12, 10], 0.5),
+    ],
+)
+def test_turns_are_compared_by_what_agrees(before: list[float], after: list[float], factor: float) -> None:
+    assert compare.change("x", before, after).factor == pytest.approx(factor)
+
+
 def test_a_commit_is_checked_out_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, folder = tmp_path / "repo", tmp_path / "folder"
     root.mkdir()
