@@ -41,13 +41,11 @@ def legacy(raw: RawFile, model: Model, version: Version) -> Weights:
 
     Raises FormatError for shortages, leftovers and contradicting names, ShapeError and DtypeError for arrays that don't fit.
     """
-    if raw.legacy is None:
-        raise FormatError(f"{raw.source}: not of the old layout")
     if raw.top_level:
         names = ", ".join(n for n, _ in raw.top_level)
         raise FormatError(f"{raw.source}: the model itself owns weights ({names}): a subclass, whose code no file holds")
     loose: Weights = {}
-    groups = [(name, held) for name, held in raw.legacy if held]
+    groups = [(name, held) for name, held in raw.legacy or [] if held]
     wanted: list[Wanted] = []
     strangers = _strangers(model, groups, version)
     for layer in model.layers:

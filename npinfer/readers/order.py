@@ -37,10 +37,8 @@ def order(model: Model, weights: assign.Weights, version: Version) -> tuple[tupl
 
 def _variables(part: Part) -> list[str]:
     """The archive's names of the variables behind a part, the first time each appears."""
-    for base, variable, _ in part.unit.form.parts(part.unit.owner, tuple(v.name for v in part.unit.variables)):
-        if base == part.base:
-            return [part.unit.prefix + variable]
-    return []
+    found = part.unit.form.parts(part.unit.owner, tuple(v.name for v in part.unit.variables))
+    return [part.unit.prefix + variable for base, variable, _ in found if base == part.base][:1]
 
 
 def weights_to_list(archive: Archive) -> list[Array]:
