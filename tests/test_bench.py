@@ -512,6 +512,41 @@ class models:
 """
 
 
+TENSORFLOW = """
+import sys
+print("chatter that must not reach standard output")
+class keras:
+    class models:
+        @staticmethod
+        def load_model(path, compile):
+            if "refuse" in path:
+                raise ValueError("unknown layer")
+            return path
+class lite:
+    class TFLiteConverter:
+        def __init__(self, model):
+            self.model = model
+        @classmethod
+        def from_keras_model(cls, model):
+            return cls(model)
+        def convert(self):
+            return b"TFL3 of " + self.model.encode()
+"""
+
+
+def test_tflite_is_made_where_tensorflow_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """By a TensorFlow of a few lines, in the process of the interpreter that was given."""
+    (tmp_path / "tensorflow.py").write_text(TENSORFLOW)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    c = context(DENSE, pythons={"litert": str(python)})
+    assert peers._tflite(c) == b"TFL3 of " + DENSE.encode()
+    with pytest.raises(peers.Absent, match=r"ValueError: unknown layer\); pass --model litert=FILE"):
+        peers._tflite(c._replace(path="refuse.h5"))
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("how", ["predict", "call"])
 def test_keras_in_a_process(tmp_path: Path, how: str) -> None:
     """The worker with a Keras of eight lines: the protocol, not Keras, is under test."""

@@ -7,6 +7,8 @@ and its name in PEERS and in options.PEERS.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
@@ -200,14 +202,28 @@ def _litert_interpreter() -> tuple[Any, str]:
         return tf.lite.Interpreter, f"tensorflow {tf.__version__}"
 
 
+#: runs where TensorFlow is: it talks on standard output, and its threads and memory stay out of the measurement
+CONVERT = """
+import sys
+import tensorflow as tf
+model = tf.keras.models.load_model(sys.argv[1], compile=False)
+data = tf.lite.TFLiteConverter.from_keras_model(model).convert()
+open(sys.argv[2], "wb").write(data)
+"""
+
+
 def _tflite(context: Context) -> bytes:
-    try:
-        import keras
-        import tensorflow as tf
-    except ImportError:
-        raise Absent("needs --model litert=FILE.tflite (without TensorFlow none can be made)") from None
-    made: bytes = tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model(context.path, compile=False)).convert()
-    return made
+    """The network converted by TensorFlow, of this environment or of the interpreter given for the peer."""
+    advice = "pass --model litert=FILE.tflite, or --python litert=PYTHON of an environment with TensorFlow"
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "net.tflite")
+        command = [context.pythons.get("litert") or sys.executable, "-c", CONVERT, os.path.abspath(context.path), out]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, check=False)
+        if done.returncode or not os.path.exists(out):
+            why = (done.stderr.strip().splitlines() or ["no reason given"])[-1][:200]
+            raise Absent(f"TensorFlow made no .tflite of it ({why}); {advice}")
+        with open(out, "rb") as f:
+            return f.read()
 
 
 def openvino(context: Context) -> Runner:
