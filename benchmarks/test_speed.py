@@ -1,4 +1,5 @@
-"""The same networks under pytest-benchmark, for those who keep its history:
+"""The same networks under pytest-benchmark (extra `bench`), for those who keep its history; benchmarks/pytest.ini keeps them in
+one process:
 
 pytest benchmarks --benchmark-autosave      then, on another commit,     pytest benchmarks --benchmark-compare
 """
