@@ -82,6 +82,15 @@ def test_functions_do_not_stand_for_held_layers() -> None:
         lower(made, functions={"inner": lambda x: x})
 
 
+def test_states_are_not_kept_within_steps() -> None:
+    config = {"units": 2, "stateful": True, "activation": "tanh", "recurrent_activation": "sigmoid", "use_bias": False}
+    held = Layer("LSTM", "inner", config)
+    weights = {("t",): {f"layer/cell/{n}": np.zeros((k, 8), "f4") for n, k in (("kernel", 3), ("recurrent_kernel", 2))}}
+    made = archive(layer("t", "TimeDistributed", config={"layer": held}), shape=(4, 5, 3), weights=weights)
+    with pytest.raises(UnsupportedError, match="a stateful layer inside a layer that runs it several times"):
+        lower(made)
+
+
 def test_models_take_no_odd_arguments() -> None:
     inner = nested("n", ["i"], (3,))
     inner = Layer("Model", "n", inner.config, (Call((X,), {"odd": 1}),), inner.model)
