@@ -30,6 +30,7 @@ LARGER = (
     "resblock-conv",
     "nested-double",
     "multi-io",
+    "bi-lstm-concat",
     "act-chain",
     "weight_names-chunked",
 )
