@@ -22,7 +22,7 @@ ALL_VERSIONS = {
     "lstm-basic": (".h5",),
     "gru-basic": (".h5",),
 }
-LARGEST_FILE = 27_000  # bytes; keeps the repository small
+LARGEST_FILE = 27_400  # bytes; keeps the repository small
 LARGER = (
     "mlp-seed",
     "conv2d-lenet",
