@@ -47,7 +47,7 @@ def put_sums(context: Any, s0: Any, s1: Any, s2: Any, s3: Any, bias: Any, y: Any
         low = [*range(4), *range(8, 12)]
         pairs = [halved(u, v, low, [k + 4 for k in low]) for u, v in zip(eight[::2], eight[1::2])]
         low = [k + j for k in range(0, 16, 4) for j in (0, 1)]
-        both = halved(*pairs, low, [k + 2 for k in low])
+        both = halved(pairs[0], pairs[1], low, [k + 2 for k in low])
         four = halved(both, both, [0, 2, 4, 6], [1, 3, 5, 7])
         wide = b.fpext(bias, F64)
         for r in range(4):
