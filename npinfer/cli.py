@@ -202,11 +202,12 @@ def export(args: argparse.Namespace) -> None:
 def cache(args: argparse.Namespace) -> None:
     """The compiled code that the native engine keeps on this machine."""
     from npinfer.executors.native import cache as code
+    from npinfer.executors.native import store
 
     if args.action == "warm":
         print(code.warm())
     elif args.action == "clear":
-        print(f"{code.clear()} file(s) removed")
+        print(f"{store.clear()} file(s) removed")
     else:
         width = max(map(len, code.info()))
         print("\n".join(f"{k:{width}}  {'-' if v is None else v}" for k, v in code.info().items()))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from npinfer.errors import ShapeError
-from npinfer.executors.native import abi, build, record
+from npinfer.executors.native import abi, build, link, record
 from npinfer.executors.native import step as steps
 from npinfer.graph import Graph, Node, Op, Shape, Spec, State
 
@@ -123,25 +123,25 @@ def entry() -> Any:
 _code: list[abi.Code] = []
 
 
-def object_file() -> Path:
+def object_file(for_image: bool = False) -> bytes:
     """The stand-in's object code, compiled once for all test processes that see the same sources."""
     sources = hashlib.sha256(Path(__file__).read_bytes())
     for module in (abi, build, record):
         sources.update(Path(str(module.__file__)).read_bytes())
     for name in ("call.py", "vector.py"):
         sources.update((Path(str(abi.__file__)).parent / name).read_bytes())
-    sources.update(repr(build.cpu()).encode())
+    sources.update(repr((build.cpu(), for_image)).encode())
     folder = Path(tempfile.gettempdir()) / f"npinfer-tests-{os.getuid() if hasattr(os, 'getuid') else 0}"
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{sources.hexdigest()[:24]}.o"
     if not path.exists():
         temporary = path.with_suffix(f".{os.getpid()}")
-        temporary.write_bytes(build.compile_object(entry()))
+        temporary.write_bytes(build.compile_object(entry(), for_image))
         temporary.replace(path)
-    return path
+    return path.read_bytes()
 
 
 def compiled() -> abi.Code:
     if not _code:
-        _code.append(build.load_object(object_file().read_bytes()))
+        _code.append(link.load(link.link(object_file(True))) if link.cpu() else build.load_object(object_file()))
     return _code[0]

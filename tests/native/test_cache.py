@@ -16,7 +16,7 @@ import pytest
 import standin
 
 from npinfer.errors import EngineError
-from npinfer.executors.native import build, cache
+from npinfer.executors.native import build, cache, link, store
 
 CODE = b"some machine code" * 100
 KEY = hashlib.sha256(b"key").digest()
@@ -35,11 +35,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def compiler(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Compiling is replaced by the stand-in's object file; the list grows by one each time."""
     calls: list[int] = []
-    code = standin.object_file().read_bytes()
+    files = [standin.object_file(for_image) for for_image in (False, True)]
 
-    def compile_object() -> bytes:
+    def compile_object(entry: Any = None, for_image: bool = False) -> bytes:
         calls.append(1)
-        return code
+        return files[for_image]
 
     monkeypatch.setattr(build, "compile_object", compile_object)
     return calls
@@ -52,41 +52,41 @@ def fresh() -> Any:
 
 
 def test_written_code_is_read(folder: Path) -> None:
-    assert cache.read(KEY) is None
-    cache.write(KEY, CODE)
-    assert cache.read(KEY) == CODE
-    assert cache.read(hashlib.sha256(b"other").digest()) is None
-    assert [p.name for p in folder.iterdir()] == [cache.file_name(KEY)]
+    assert store.read(KEY) is None
+    store.write(KEY, CODE)
+    assert store.read(KEY) == CODE
+    assert store.read(hashlib.sha256(b"other").digest()) is None
+    assert [p.name for p in folder.iterdir()] == [store.file_name(KEY)]
     if os.name == "posix":
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert stat.S_IMODE((folder / cache.file_name(KEY)).stat().st_mode) == 0o600
+        assert stat.S_IMODE((folder / store.file_name(KEY)).stat().st_mode) == 0o600
 
 
 def test_damage_is_noticed(folder: Path) -> None:
-    cache.write(KEY, CODE)
-    path = folder / cache.file_name(KEY)
+    store.write(KEY, CODE)
+    path = folder / store.file_name(KEY)
     whole = path.read_bytes()
     damaged = [whole[:n] for n in (0, 1, 15, 16, 50, 80, 88, 89, len(whole) - 1)] + [whole + b"x", b"x" + whole, whole * 2]
     damaged += [whole[:k] + bytes([whole[k] ^ 1]) + whole[k + 1 :] for k in (0, 15, 16, 47, 48, 79, 80, 87, 88, len(whole) - 1)]
     for data in damaged:
         path.write_bytes(data)
-        assert cache.read(KEY) is None
+        assert store.read(KEY) is None
     path.write_bytes(whole)
-    assert cache.read(KEY) == CODE
+    assert store.read(KEY) == CODE
     other = hashlib.sha256(b"other").digest()
-    path.rename(folder / cache.file_name(other))  # another version's code under this name
-    assert cache.read(other) is None
+    path.rename(folder / store.file_name(other))  # another version's code under this name
+    assert store.read(other) is None
 
 
 @POSIX
 def test_foreign_places_are_not_used(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache.write(KEY, CODE)
-    path = folder / cache.file_name(KEY)
+    store.write(KEY, CODE)
+    path = folder / store.file_name(KEY)
 
     def refused(match: str) -> None:
-        assert cache.read(KEY) is None
+        assert store.read(KEY) is None
         with pytest.raises(OSError, match=match):
-            cache.write(KEY, CODE)
+            store.write(KEY, CODE)
 
     for mode in (0o770, 0o702, 0o777):
         folder.chmod(mode)
@@ -94,7 +94,7 @@ def test_foreign_places_are_not_used(folder: Path, tmp_path: Path, monkeypatch: 
     folder.chmod(0o700)
     for mode in (0o660, 0o602):
         path.chmod(mode)
-        assert cache.read(KEY) is None
+        assert store.read(KEY) is None
     path.chmod(0o600)
     with monkeypatch.context() as m:
         m.setattr(os, "geteuid", lambda: 4242)
@@ -105,17 +105,17 @@ def test_foreign_places_are_not_used(folder: Path, tmp_path: Path, monkeypatch: 
     refused("director|symbolic|Too many")
     folder.unlink()
     real.rename(folder)
-    assert cache.read(KEY) == CODE
+    assert store.read(KEY) == CODE
     path.rename(tmp_path / "file")
     path.symlink_to(tmp_path / "file")
-    assert cache.read(KEY) is None
-    cache.write(KEY, b"new")  # replaces the link, not what it points to
-    assert cache.read(KEY) == b"new"
+    assert store.read(KEY) is None
+    store.write(KEY, b"new")  # replaces the link, not what it points to
+    assert store.read(KEY) == b"new"
     assert (tmp_path / "file").stat().st_size > len(CODE)
     for make in (lambda: path.mkdir(), lambda: os.mkfifo(path)):
         path.unlink()
         make()
-        assert cache.read(KEY) is None  # and doesn't wait for a writer
+        assert store.read(KEY) is None  # and doesn't wait for a writer
         if path.is_dir():
             path.rmdir()
             path.touch()
@@ -124,7 +124,7 @@ def test_foreign_places_are_not_used(folder: Path, tmp_path: Path, monkeypatch: 
 def test_a_folder_that_is_a_file(folder: Path, compiler: list[int]) -> None:
     folder.parent.mkdir()
     folder.write_text("")
-    assert cache.read(KEY) is None
+    assert store.read(KEY) is None
     with pytest.warns(RuntimeWarning, match="NPINFER_CACHE_DIR"):
         assert fresh().entry
     with warnings.catch_warnings():
@@ -156,7 +156,7 @@ def test_a_full_or_read_only_disk(where: str, folder: Path, compiler: list[int],
     elif where == "write":
         monkeypatch.setattr(os, "fdopen", Full)
     elif where == "mkdir":
-        monkeypatch.setattr(Path, "mkdir", fail)
+        monkeypatch.setattr(os, "mkdir", fail)
     else:
         monkeypatch.setattr(os, where, fail)
     with pytest.warns(RuntimeWarning, match="No space left"):
@@ -178,46 +178,80 @@ def test_load_compiles_once(folder: Path, compiler: list[int]) -> None:
     assert len(compiler) == 2
 
 
-def test_valid_files_that_hold_no_code_of_ours(folder: Path, compiler: list[int]) -> None:
+@pytest.fixture(params=cache.KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> cache.Kind:
+    """Each kind of code that this system has, alone."""
+    only: cache.Kind = request.param if link.cpu() else cache.KINDS[-1]
+    monkeypatch.setattr(cache, "KINDS", (only, only))
+    return only
+
+
+def test_valid_files_that_hold_no_code_of_ours(folder: Path, compiler: list[int], kind: cache.Kind) -> None:
     import llvmlite.binding as llvm
 
-    k = cache.key()
+    k = cache.key(kind)
     assert k is not None
     machine = build.target_machine()
     foreign = machine.emit_object(
         llvm.parse_assembly("declare i64 @nobody()\ndefine i64 @f() {\n%a = call i64 @nobody()\nret i64 %a\n}")
     )
     for data in (b"", b"text", b"\x7fELF", foreign):
-        cache.write(k, data)
+        store.write(k, data)
         assert fresh().entry
         assert cache.info()["loaded"] == "compiled"
 
 
-def test_the_key_knows_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
-    import llvmlite
-
-    keys = [cache.key()]
-    assert keys[0] == cache.key()
-    for target, name, value in (
-        (llvmlite, "__version__", "0.0"),
-        (build, "cpu", lambda: ("other", "")),
-        (build, "cpu", lambda: (build.cpu.__module__, "+avx")),
-        (sys, "maxsize", 2**31 - 1),
-    ):
+def test_the_key_knows_what_matters(monkeypatch: pytest.MonkeyPatch, kind: cache.Kind, tmp_path: Path) -> None:
+    keys = [cache.key(kind)]
+    assert keys[0] == cache.key(kind)
+    image = kind.name == "image"
+    changes: list[tuple[Any, str, Any]] = [(sys, "maxsize", sys.maxsize - 1), (sys, "byteorder", "big"), (sys, "platform", "x")]
+    if image:
+        changes[2:] = [(link, "cpu", lambda: ("other", "")), (link, "cpu", lambda: ("other", "avx"))]
+    else:
+        llvmlite: Any = sys.modules["llvmlite"]
+        changes += [(llvmlite, "__version__", "0.0"), (build, "cpu", lambda: ("x", "")), (build, "cpu", lambda: ("x", "+avx"))]
+    for target, name, value in changes:
         with monkeypatch.context() as m:
             m.setattr(target, name, value)
-            keys.append(cache.key())
+            keys.append(cache.key(kind))
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        with monkeypatch.context() as m:
+            m.setenv(name, "generic" if "NAME" in name else "+sse2")
+            keys.append(cache.key(kind))
     with monkeypatch.context() as m:
-        m.setattr(Path, "read_bytes", lambda self: b"changed")
-        keys.append(cache.key())
+        m.setattr(cache, "__file__", str(tmp_path / "cache.py"))
+        assert cache.key(kind) is None
+        for text in ("x = 1", "x = 2"):
+            (tmp_path / "a.py").write_text(text)
+            keys.append(cache.key(kind))
+        (tmp_path / "a.py").rename(tmp_path / "b.py")
+        keys.append(cache.key(kind))
+    assert None not in keys
     assert len(set(keys)) == len(keys)
-    with monkeypatch.context() as m:
-        m.setattr(Path, "glob", lambda self, pattern: iter(()))
-        assert cache.key() is None
+
+
+@pytest.mark.skipif(link.cpu() is None, reason="no images here")
+def test_where_an_image_cannot_be_used_the_object_file_is(compiler: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    image, other = (cache.key(k) for k in cache.KINDS)
+    assert image and other  # noqa: PT018
+
+    def refuse(_: bytes) -> Any:
+        raise OSError(13, "memory may not become executable")
+
+    for step in ("_link", "_executable"):
+        with monkeypatch.context() as m:
+            m.setattr(link, step, refuse)
+            assert fresh().entry
+            assert cache.info()["loaded"] == "compiled"
+            assert (store.read(image), store.read(other) is None) == (None, False)
+            assert fresh().entry
+            assert cache.info()["loaded"] == "cache"
+        store.clear()
 
 
 def test_without_sources_nothing_is_kept(folder: Path, compiler: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "key", lambda: None)
+    monkeypatch.setattr(cache, "_sources", lambda: None)
     assert cache.load().entry
     assert not folder.exists()
     with pytest.raises(EngineError):
@@ -225,28 +259,29 @@ def test_without_sources_nothing_is_kept(folder: Path, compiler: list[int], monk
 
 
 def test_warm_clear_and_info(folder: Path, compiler: list[int]) -> None:
-    assert cache.clear() == 0
+    assert store.clear() == 0
     assert cache.info()["valid"] is False
-    path = cache.warm()
+    path = Path(cache.warm())
     assert path.parent == folder
-    assert cache.warm() == path
+    assert cache.warm() == str(path)
     assert len(compiler) == 1
     info = cache.info()
     assert (info["valid"], info["files"], info["problem"], info["file"]) == (True, 1, None, str(path))
     (folder / "somebody's.txt").write_text("")
-    assert cache.clear() == 1
+    assert store.clear() == 1
     assert [p.name for p in folder.iterdir()] == ["somebody's.txt"]
     assert cache.load().entry  # this process goes on
-    assert cache.warm() == path
+    assert cache.warm() == str(path)
+    assert len(compiler) == 2
 
 
 def test_old_files_go(folder: Path) -> None:
-    for n in range(cache.KEPT + 5):
+    for n in range(store.KEPT + 5):
         k = hashlib.sha256(bytes([n])).digest()
-        cache.write(k, CODE)
-        os.utime(folder / cache.file_name(k), (n, n))
-    assert len(list(folder.iterdir())) == cache.KEPT
-    assert cache.read(k) == CODE
+        store.write(k, CODE)
+        os.utime(folder / store.file_name(k), (n, n))
+    assert len(list(folder.iterdir())) == store.KEPT
+    assert store.read(k) == CODE
 
 
 def test_default_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -259,7 +294,7 @@ def test_default_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         ("darwin", Path.home() / "Library" / "Caches"),
     ):
         monkeypatch.setattr(sys, "platform", platform)
-        assert cache.folder() == start / "npinfer" / "native"
+        assert Path(store.folder()) == start / "npinfer" / "native"
 
 
 def test_without_numba(compiler: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,10 +306,12 @@ def test_without_numba(compiler: list[int], monkeypatch: pytest.MonkeyPatch) -> 
     cache.warm()
     cache._loaded = None
     assert cache.available() == (True, None)
+    cache._loaded = None
+    store.clear()
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     ok, reason = cache.available()
     assert not ok
-    assert "llvmlite" in str(reason)
+    assert "pip install numba" in str(reason)
 
 
 def test_numba_that_fails_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,6 +336,8 @@ def test_numba_that_fails_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
 WARM = """
 import sys
 sys.modules["numba"] = None
+if sys.argv[1] == "image":
+    sys.modules["llvmlite"] = None
 import numpy as np
 from standin import Standin
 from npinfer.executors.native import cache
@@ -313,18 +352,19 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{here.parents[2]}{os.pathsep}{here.parent}"}
 
 
-def test_a_warm_process_needs_no_numba(compiler: list[int]) -> None:
+def test_a_warm_process_needs_no_numba(compiler: list[int], kind: cache.Kind) -> None:
     cache.warm()
-    done = subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, env=environment(), timeout=100)
+    command = [sys.executable, "-c", WARM, kind.name]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=100)
     assert done.returncode == 0, done.stderr
 
 
 def test_many_writers_and_readers(folder: Path) -> None:
     script = (
-        "import sys, hashlib; from npinfer.executors.native import cache\n"
+        "import sys, hashlib; from npinfer.executors.native import store\n"
         "k = hashlib.sha256(b'key').digest(); code = bytes([int(sys.argv[1])]) * 300_000\n"
         "for n in range(30):\n"
-        "    cache.write(k, code); got = cache.read(k)\n"
+        "    store.write(k, code); got = store.read(k)\n"
         "    assert got is not None and len(set(got)) == 1 and len(got) == 300_000\n"
     )
     command = [sys.executable, "-c", script]
@@ -333,7 +373,7 @@ def test_many_writers_and_readers(folder: Path) -> None:
     for process in running:
         _, errors = process.communicate(timeout=100)
         assert process.returncode == 0, errors
-    assert [p.name for p in folder.iterdir()] == [cache.file_name(KEY)]
+    assert [p.name for p in folder.iterdir()] == [store.file_name(KEY)]
 
 
 def test_threads_load_once(compiler: list[int]) -> None:

@@ -1,4 +1,5 @@
-"""Numba makes the object file once a machine, llvmlite alone loads it. Only `compile_object` imports Numba."""
+"""Numba and LLVM make the object file once a machine. link.py makes an image of it, which needs neither afterwards; where that
+can't be, llvmlite alone loads the object file. Only `compile_object` imports Numba."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def cpu() -> tuple[str, str]:
     return name, features
 
 
-def target_machine() -> Any:
+def target_machine(for_image: bool = False) -> Any:
+    """LLVM's code generator; for images (link.py) all code must be within 2 GB and refer to its parts by distance."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -38,15 +40,25 @@ def target_machine() -> Any:
     name, features = cpu()
     triple = llvm.get_process_triple()
     static = triple.startswith(("x86_64", "i386", "i686", "amd64"))  # as Numba: 32-bit relocations can't be used elsewhere
-    return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=name, features=features, opt=3, reloc="static" if static else "default", codemodel="jitdefault", jit=True
-    )
+    options: dict[str, Any] = {"reloc": "static" if static else "default", "codemodel": "jitdefault", "jit": True}
+    if for_image:
+        options = {"reloc": "pic", "codemodel": "small"}
+    return llvm.Target.from_triple(triple).create_target_machine(cpu=name, features=features, opt=3, **options)
 
 
-def compile_object(entry: Any = None) -> bytes:
+def depends() -> tuple[str, ...]:
+    """What object files depend on beside the sources. Raises ImportError where there is no llvmlite."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    return llvmlite.__version__, llvm.get_process_triple(), *cpu()
+
+
+def compile_object(entry: Any = None, for_image: bool = False) -> bytes:
     """The object file that defines `npinfer_<name>` for each name of EXPORTS, and needs no symbol beyond ALLOWED.
 
-    entry: a jitted function in place of the engine's own. Takes many seconds. Raises EngineError.
+    entry: a jitted function in place of the engine's own. for_image: see target_machine. Takes many seconds. Raises
+    EngineError.
     """
     try:
         import numba  # noqa: F401
@@ -65,7 +77,7 @@ def compile_object(entry: Any = None) -> bytes:
     for value in [*whole.functions, *whole.global_variables]:
         if not value.is_declaration and value.name not in names:
             value.linkage = "internal"
-    machine = target_machine()
+    machine = target_machine(for_image)
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
     builder.getModulePassManager().run(whole, builder)
     whole.verify()
