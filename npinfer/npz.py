@@ -14,11 +14,10 @@ import json
 import math
 import os
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -31,6 +30,9 @@ from npinfer.readers.codec import decode, encode
 from npinfer.readers.limits import parse_json, reading
 from npinfer.readers.raw import RawFile, Stored
 from npinfer.readers.zipped import Zip
+
+if TYPE_CHECKING:
+    import zipfile
 
 FORMAT, VERSION, TEXT = "npinfer", 1, "npinfer.json"
 #: weights whose path is so plain keep it as the member's name, for people who open the file with numpy.load
@@ -83,6 +85,8 @@ def save(path: str | PathLike[str], archive: Archive, meta: Mapping[str, Any], p
     if not os.path.isdir(os.path.dirname(target)):
         raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(target))
     temporary = f"{target}.{os.urandom(4).hex()}.part"
+    import zipfile
+
     try:
         with zipfile.ZipFile(temporary, "x") as out:
             out.writestr(_member(TEXT), json.dumps(text, ensure_ascii=False))
@@ -98,6 +102,8 @@ def save(path: str | PathLike[str], archive: Archive, meta: Mapping[str, Any], p
 
 def _member(name: str) -> zipfile.ZipInfo:
     """A member dated 1980, so that the same model makes the same bytes."""
+    import zipfile
+
     info = zipfile.ZipInfo(name)
     info.external_attr = 0o644 << 16
     return info
@@ -179,8 +185,8 @@ def _stored(archive: Zip, name: str) -> Stored:
     if dtype.kind not in KINDS or dtype.itemsize > 16 or dtype.subdtype is not None:
         raise FormatError(f"{where}: holds {dtype}; needed are numbers")
     start, size = head.tell(), math.prod(shape) * dtype.itemsize
-    if not all(n >= 0 for n in shape) or archive.members[name].file_size != start + size:
-        raise FormatError(f"{where}: shape {list(shape)} of {dtype} doesn't fit its {archive.members[name].file_size:,} bytes")
+    if not all(n >= 0 for n in shape) or archive.members[name].size != start + size:
+        raise FormatError(f"{where}: shape {list(shape)} of {dtype} doesn't fit its {archive.members[name].size:,} bytes")
 
     def read() -> Array:
         data = archive.read(name)
