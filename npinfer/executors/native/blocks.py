@@ -42,13 +42,22 @@ def shape_of_block(context: Any, panel: int, chains: int, level: int) -> tuple[i
 
 
 def make_block(panel: int, chains: int, level: int, far: bool = False) -> Any:
-    """block(x, x_stride, kernel, begin, begin_stride, y, y_stride, n): y = begin + x @ kernel for some rows (shape_of_block)
-    and n kernel rows of `panel` vectors; strides in bytes. far: ask for the kernel rows after the next CACHED ones meanwhile,
-    so that they come from far away in time."""
+    """block(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, least): y = begin + x @ kernel for some rows
+    (shape_of_block) and n kernel rows of `panel` vectors, but nowhere below `least` (0: relu, -inf: all as it is); strides in
+    bytes. far: ask for the kernel rows after the next CACHED ones meanwhile, so that they come from far away in time."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def block(
-        context: Any, x: Any, x_stride: Any, kernel: Any, begin: Any, begin_stride: Any, y: Any, y_stride: Any, n: Any
+        context: Any,
+        x: Any,
+        x_stride: Any,
+        kernel: Any,
+        begin: Any,
+        begin_stride: Any,
+        y: Any,
+        y_stride: Any,
+        n: Any,
+        least: Any,
     ) -> Any:
         def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
             rows, width = shape_of_block(c, panel, chains, level)
@@ -56,14 +65,14 @@ def make_block(panel: int, chains: int, level: int, far: bool = False) -> Any:
                 _columns(c, b, args, rows, range(first, first + width), panel, chains, far)
             return c.get_dummy_value()
 
-        return types.void(*[types.intp] * 8), codegen
+        return types.void(*[types.intp] * 8, types.float32), codegen
 
     return block
 
 
 def _columns(c: Any, b: Any, args: Any, rows: int, columns: range, panel: int, chains: int, far: bool) -> None:
     """The loop of one register block: `rows` rows of x times some vectors ("columns") of the panel."""
-    x, x_stride, kernel, begin, begin_stride, y, y_stride, n = args
+    x, x_stride, kernel, begin, begin_stride, y, y_stride, n, least = args
     fused = has_fma(c)
 
     def vector(address: Any, align: int = LINE) -> Any:
@@ -125,13 +134,14 @@ def _columns(c: Any, b: Any, args: Any, rows: int, columns: range, panel: int, c
             merged.append(phi)
         it = iter(merged)
         sums, i = [[[next(it) for _ in row] for row in line] for line in sums], joined
+    floor = Lanes(b, broadcast(b, least), fused)
     for r in range(rows):
         out = y if r == 0 else b.add(y, b.mul(y_stride, I64(r)))
         for u, column in enumerate(columns):
             parts = sums[r][u]
             while len(parts) > 1:
                 parts = [b.fadd(p, q) for p, q in zip(parts[::2], parts[1::2])]
-            write(b, parts[0], b.add(out, I64(LINE * column)))
+            write(b, lanes.at_least(floor.like(parts[0]), floor).value, b.add(out, I64(LINE * column)))
 
 
 def _flat(nested: Any) -> list[Any]:

@@ -42,7 +42,7 @@ from npinfer.executors.native.opcodes import (
     B,
     Y,
 )
-from npinfer.executors.native.panels import copy_floats, panel_vectors, strip1, strip2, strip4
+from npinfer.executors.native.panels import AS_IT_IS, copy_floats, panel_vectors, strip1, strip2, strip4
 from npinfer.executors.native.vector import i8_at, i64_at, jit, load, splat, store, traced
 
 
@@ -57,11 +57,11 @@ LSTM, GRU, GRU_AFTER = (CELLS.index(n) for n in ("lstm", "gru", "gru_after"))
 @jit
 def strip_from(width, x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m):
     if width == 4:
-        strip4(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m)
+        strip4(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m, AS_IT_IS)
     elif width == 2:
-        strip2(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m)
+        strip2(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m, AS_IT_IS)
     else:
-        strip1(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m)
+        strip1(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m, AS_IT_IS)
 
 
 @jit

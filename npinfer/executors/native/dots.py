@@ -1,8 +1,10 @@
 """Dense layers of few outputs: a dot product an output, over [bias, 16 floats | kernel columns, each padded to 16].
 
-Few outputs are often the last ones, and a single number has no larger neighbours to be judged by: where its terms cancel, their
-roundings are all that is seen. So the sum is taken in float64, which holds each product exactly, and rounded once. Lane k adds
-the inputs k, k + 16 …, and the lanes are added by their fixed tree (lanes.across), for one row alone as for four together.
+Lane k adds the inputs k, k + 16 …, and the lanes are added by their fixed tree (lanes.across), for one row alone as for four
+together.
+
+One or two outputs are often a network's last, and have no larger neighbours to be judged by: where the terms cancel, their
+roundings are all that is seen. So those are summed in float64, which holds each product exactly, and rounded once.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from npinfer.executors.native.vector import (
     f32_at,
     f32_put,
     f64x16,
+    fma,
     jit,
+    lane_sum,
     load,
     load_tail,
     no_sum,
@@ -28,6 +32,8 @@ from npinfer.executors.native.vector import (
     splat,
     wide_sum,
 )
+
+PRECISE = 2  # outputs up to which sums are taken in float64
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -49,68 +55,99 @@ def put_sums(context: Any, s0: Any, s1: Any, s2: Any, s3: Any, bias: Any, y: Any
         low = [k + j for k in range(0, 16, 4) for j in (0, 1)]
         both = halved(pairs[0], pairs[1], low, [k + 2 for k in low])
         four = halved(both, both, [0, 2, 4, 6], [1, 3, 5, 7])
-        wide = b.fpext(bias, F64)
+        if s0 is f64x16:
+            bias = b.fpext(bias, F64)
+        none = ir.Constant(four.type, ir.Undefined)
+        same = ir.Constant(ir.VectorType(I32, 4), [0] * 4)
+        totals = b.fadd(four, b.shuffle_vector(b.insert_element(none, bias, I32(0)), none, same))
+        if s0 is f64x16:
+            totals = b.fptrunc(totals, ir.VectorType(F32, 4))
         for r in range(4):
-            total = b.fptrunc(b.fadd(b.extract_element(four, I32(r)), wide), F32)
-            b.store(total, pointer(b, b.add(y, b.mul(stride, I64(r))), F32), align=4)
+            at = pointer(b, b.add(y, b.mul(stride, I64(r))), F32)
+            b.store(b.extract_element(totals, I32(r)), at, align=4)
         return c.get_dummy_value()
 
-    return types.void(f64x16, f64x16, f64x16, f64x16, types.float32, types.intp, types.intp), codegen
+    return types.void(s0, s0, s0, s0, types.float32, types.intp, types.intp), codegen
 
 
 @jit
-def dots_four(x, x_stride, w, y, y_stride, n, n_out):
-    """y[r, j] = bias[j] + sum(x[r] * column j) of four rows. Lanes beyond the end of x count as zeros, whatever memory holds
-    there."""
-    whole, rest = n & ~15, n & 15
-    row = w + LINE
-    x1, x2, x3 = x + x_stride, x + 2 * x_stride, x + 3 * x_stride
-    for j in range(n_out):
-        s0 = s1 = s2 = s3 = no_sum()
-        i = 0
-        while i < 4 * whole:
-            v = load(row)
-            s0 = plus_product(s0, load(x + i), v)
-            s1 = plus_product(s1, load(x1 + i), v)
-            s2 = plus_product(s2, load(x2 + i), v)
-            s3 = plus_product(s3, load(x3 + i), v)
-            row += LINE
-            i += LINE
-        if rest:
-            v = load(row)
-            s0 = plus_product(s0, load_tail(x + i, rest), v)
-            s1 = plus_product(s1, load_tail(x1 + i, rest), v)
-            s2 = plus_product(s2, load_tail(x2 + i, rest), v)
-            s3 = plus_product(s3, load_tail(x3 + i, rest), v)
-            row += LINE
-        put_sums(s0, s1, s2, s3, f32_at(w, j), y + 4 * j, y_stride)
+def single_zero():
+    return splat(0.0)
 
 
 @jit
-def dots_one(x, w, y, n, n_out):
-    """The same for one row."""
-    whole, rest = n & ~15, n & 15
-    row = w + LINE
-    tail = load_tail(x + 4 * whole, rest) if rest else splat(0.0)
-    for j in range(n_out):
-        total, i = no_sum(), 0
-        while i < whole:
-            total = plus_product(total, load(x + 4 * i), load(row))
-            row += LINE
-            i += 16
-        if rest:
-            total = plus_product(total, tail, load(row))
-            row += LINE
-        f32_put(y, j, np.float32(wide_sum(total) + f32_at(w, j)))
+def single_plus(total, x, y):
+    return fma(x, y, total)
+
+
+def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any]:
+    """The loops for four rows and for one, with sums of one type."""
+
+    @jit
+    def dots_four(x, x_stride, w, y, y_stride, n, n_out):
+        """y[r, j] = bias[j] + sum(x[r] * column j) of four rows. Lanes beyond the end of x count as zeros, whatever memory
+        holds there."""
+        whole, rest = n & ~15, n & 15
+        row = w + LINE
+        x1, x2, x3 = x + x_stride, x + 2 * x_stride, x + 3 * x_stride
+        for j in range(n_out):
+            s0 = s1 = s2 = s3 = zero()
+            i = 0
+            while i < 4 * whole:
+                v = load(row)
+                s0 = plus(s0, load(x + i), v)
+                s1 = plus(s1, load(x1 + i), v)
+                s2 = plus(s2, load(x2 + i), v)
+                s3 = plus(s3, load(x3 + i), v)
+                row += LINE
+                i += LINE
+            if rest:
+                v = load(row)
+                s0 = plus(s0, load_tail(x + i, rest), v)
+                s1 = plus(s1, load_tail(x1 + i, rest), v)
+                s2 = plus(s2, load_tail(x2 + i, rest), v)
+                s3 = plus(s3, load_tail(x3 + i, rest), v)
+                row += LINE
+            put_sums(s0, s1, s2, s3, f32_at(w, j), y + 4 * j, y_stride)
+
+    @jit
+    def dots_one(x, w, y, n, n_out):
+        """The same for one row."""
+        whole, rest = n & ~15, n & 15
+        row = w + LINE
+        tail = load_tail(x + 4 * whole, rest) if rest else splat(0.0)
+        for j in range(n_out):
+            total, i = zero(), 0
+            while i < whole:
+                total = plus(total, load(x + 4 * i), load(row))
+                row += LINE
+                i += 16
+            if rest:
+                total = plus(total, tail, load(row))
+                row += LINE
+            f32_put(y, j, np.float32(lane_total(total) + f32_at(w, j)))
+
+    return dots_four, dots_one
+
+
+precise_four, precise_one = make_dots(no_sum, plus_product, wide_sum)
+single_four, single_one = make_dots(single_zero, single_plus, lane_sum)
 
 
 @jit
 def dots(x, x_stride, w, y, y_stride, n, n_out, m):
     """m rows."""
-    while m >= 4:
-        dots_four(x, x_stride, w, y, y_stride, n, n_out)
-        x += 4 * x_stride
-        y += 4 * y_stride
-        m -= 4
-    for r in range(m):
-        dots_one(x + r * x_stride, w, y + r * y_stride, n, n_out)
+    while m > 0:
+        if m >= 4:
+            if n_out <= PRECISE:
+                precise_four(x, x_stride, w, y, y_stride, n, n_out)
+            else:
+                single_four(x, x_stride, w, y, y_stride, n, n_out)
+        elif n_out <= PRECISE:
+            precise_one(x, w, y, n, n_out)
+        else:
+            single_one(x, w, y, n, n_out)
+        rows = 4 if m >= 4 else 1
+        x += rows * x_stride
+        y += rows * y_stride
+        m -= rows

@@ -14,7 +14,9 @@ from npinfer.executors.native.loops import (
     binary_row,
     copy_row,
     finish,
+    finish_sums,
     gather_row,
+    least_of,
     map_row,
     norm_row,
     reduce_row,
@@ -46,23 +48,24 @@ def dense_row(row, frame, m):
     y, y_stride = operand(row, OUT, frame, m)
     w = i64_at(frame, ARENA) + i64_at(row, WEIGHTS)
     n, n_out, inner, exact = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2), i64_at(row, SIZES + 3)
+    least = least_of(row)
     if exact == 0 and m == 1:
-        product_one(x, w, y, n, n_out)
-        finish(row, y, y_stride, y_stride >> 2, 1)
+        product_one(x, w, y, n, n_out, least)
+        finish_sums(row, y, y_stride, y_stride >> 2, 1)
         return 0
     far = i64_at(row, SIZES + 4)
     temp, temp_stride = operand(row, B, frame, m)
     room = m * temp_stride >> 8  # rows of a panel
     if exact == 0:
-        product(far, x, x_stride, w, y, y_stride, n, n_out, m)
-        finish(row, y, y_stride, y_stride >> 2, m)
+        product(far, x, x_stride, w, y, y_stride, n, n_out, m, least)
+        finish_sums(row, y, y_stride, y_stride >> 2, m)
     elif inner == 1:
-        exact_product(far, x, x_stride, w, y, y_stride, n, n_out, m, temp, room)
-        finish(row, y, y_stride, n_out, m)
+        exact_product(far, x, x_stride, w, y, y_stride, n, n_out, m, temp, room, least)
+        finish_sums(row, y, y_stride, n_out, m)
     else:
         for r in range(m):
-            exact_product(far, x + r * x_stride, 4 * n, w, y + r * y_stride, 4 * n_out, n, n_out, inner, temp, room)
-        finish(row, y, y_stride, inner * n_out, m)
+            exact_product(far, x + r * x_stride, 4 * n, w, y + r * y_stride, 4 * n_out, n, n_out, inner, temp, room, least)
+        finish_sums(row, y, y_stride, inner * n_out, m)
     return 0
 
 

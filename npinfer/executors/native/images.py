@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from npinfer.executors.native import lanes
 from npinfer.executors.native.frame import operand
 from npinfer.executors.native.lanes import F32, I64, Lanes, broadcast, pointer, write
-from npinfer.executors.native.loops import finish
+from npinfer.executors.native.loops import finish_sums, least_of
 from npinfer.executors.native.opcodes import ARENA, LINE, OUT, SIZES, WEIGHTS, A, B
 from npinfer.executors.native.panels import copy_floats
 from npinfer.executors.native.vector import has_fma, i64_at, jit, splat, store, store_tail
@@ -37,25 +37,35 @@ def rows_of_block(context: Any, level: int) -> int:
 
 
 def make_block(level: int, panels: int = 1) -> Any:
-    """block(x, starts, w, panel, y, y_stride, segments, count, length): 16 filters of some pixels, or of several panels, each
-    `panel` bytes long: bias, then a vector an input.
-    starts: the address of the pixels' offsets in x; segments: of `count` offsets in a window, each `length` bytes long."""
+    """block(x, starts, w, panel, y, y_stride, segments, count, length, least): 16 filters of some pixels, or of several panels,
+    each `panel` bytes long: bias, then a vector an input. starts: the address of the pixels' offsets in x; segments: of `count`
+    offsets in a window, each `length` bytes long. No result is below `least` (blocks.py)."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def block(
-        context: Any, x: Any, starts: Any, w: Any, panel: Any, y: Any, y_stride: Any, segments: Any, count: Any, length: Any
+        context: Any,
+        x: Any,
+        starts: Any,
+        w: Any,
+        panel: Any,
+        y: Any,
+        y_stride: Any,
+        segments: Any,
+        count: Any,
+        length: Any,
+        least: Any,
     ) -> Any:
         def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
             _block(c, b, args, rows_of_block(c, level), panels)
             return c.get_dummy_value()
 
-        return types.void(*[types.intp] * 9), codegen
+        return types.void(*[types.intp] * 9, types.float32), codegen
 
     return block
 
 
 def _block(c: Any, b: Any, args: Any, rows: int, panels: int) -> None:
-    x, starts, w, panel, y, y_stride, segments, count, length = args
+    x, starts, w, panel, y, y_stride, segments, count, length, least = args
     fused = has_fma(c)
 
     def loop(begin: list[Any], body: Any, more: Any) -> list[Any]:
@@ -98,9 +108,10 @@ def _block(c: Any, b: Any, args: Any, rows: int, panels: int) -> None:
 
     begin = [segments, b.add(w, I64(LINE)), *bias * rows]
     _, _, *sums = loop(begin, segment, lambda v: b.icmp_signed("<", v[0], last))
+    floor = Lanes(b, broadcast(b, least), fused)
     for k, total in enumerate(sums):
         r, q = divmod(k, panels)
-        write(b, total, b.add(b.add(y, b.mul(y_stride, I64(r))), I64(LINE * q)))
+        write(b, lanes.at_least(floor.like(total), floor).value, b.add(b.add(y, b.mul(y_stride, I64(r))), I64(LINE * q)))
 
 
 def _rows(level: int) -> Any:
@@ -117,19 +128,19 @@ MOST, AT_MOST_FOUR, AT_MOST_TWO = (_rows(level) for level in range(3))
 
 
 @jit
-def blocks(rows, x, starts, w, panel, y, y_stride, segments, count, length, n):
+def blocks(rows, x, starts, w, panel, y, y_stride, segments, count, length, n, least):
     """n pixels, a multiple of `rows`, of one panel."""
     r = 0
     while r < n:
         at, out = starts + 8 * r, y + r * y_stride
         if rows == MOST():
-            MANY(x, at, w, panel, out, y_stride, segments, count, length)
+            MANY(x, at, w, panel, out, y_stride, segments, count, length, least)
         elif rows == AT_MOST_FOUR():
-            FOUR(x, at, w, panel, out, y_stride, segments, count, length)
+            FOUR(x, at, w, panel, out, y_stride, segments, count, length, least)
         elif rows == AT_MOST_TWO():
-            TWO(x, at, w, panel, out, y_stride, segments, count, length)
+            TWO(x, at, w, panel, out, y_stride, segments, count, length, least)
         else:
-            ONE(x, at, w, panel, out, y_stride, segments, count, length)
+            ONE(x, at, w, panel, out, y_stride, segments, count, length, least)
         r += rows
 
 
@@ -138,14 +149,15 @@ def strip(row, x, starts, w, y, segments, count, length, filters, n, rows):
     """n pixels, all panels, the activation."""
     panel = LINE * (1 + count * (length >> 2))
     left = (filters + 15) >> 4
+    least = least_of(row)
     while left > 0:
         if n == 1 and left >= 4:
             left -= 4
-            WIDE(x, starts, w + left * panel, panel, y + left * LINE, 4 * filters, segments, count, length)
+            WIDE(x, starts, w + left * panel, panel, y + left * LINE, 4 * filters, segments, count, length, least)
         else:
             left -= 1
-            blocks(rows, x, starts, w + left * panel, panel, y + left * LINE, 4 * filters, segments, count, length, n)
-    finish(row, y, 0, n * filters, 1)
+            blocks(rows, x, starts, w + left * panel, panel, y + left * LINE, 4 * filters, segments, count, length, n, least)
+    finish_sums(row, y, 0, n * filters, 1)
 
 
 @jit

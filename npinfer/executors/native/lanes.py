@@ -138,6 +138,11 @@ def maximum(x: Lanes, y: Lanes | float) -> Lanes:
     return select((x > y) | x.is_nan(), x, y) if isinstance(y, Lanes) else select(x < y, y, x)
 
 
+def at_least(x: Lanes, least: Lanes) -> Lanes:
+    """`maximum` where `least` isn't NaN, in one instruction."""
+    return select(x < least, least, x)
+
+
 def minimum(x: Lanes, y: Lanes | float) -> Lanes:
     return select((x < y) | x.is_nan(), x, y) if isinstance(y, Lanes) else select(x > y, y, x)
 

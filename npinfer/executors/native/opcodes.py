@@ -66,6 +66,7 @@ KINDS: Final = (
     "threshold", "erf",
 )  # fmt: skip
 
+RELU: Final = KINDS.index("relu")
 PANEL: Final = 4  # vectors of a full panel
 FLOAT: Final = 4  # bytes
 LINE: Final = 64  # bytes of a vector

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from npinfer.executors.native.blocks import CACHED, make_block, rows_of_block
 from npinfer.executors.native.opcodes import LINE
 from npinfer.executors.native.vector import (
@@ -22,12 +24,13 @@ from npinfer.executors.native.vector import (
     store_tail,
 )
 
+AS_IT_IS = np.float32(-np.inf)  # for `least`
 FEW, SOME = 8, 32  # inputs up to which a panel of 16 outputs has one sum an output, and two
 
 
 def make_strip(panel: int, chains: int, far: bool = False) -> Any:
-    """strip(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m): y = begin + m rows of x times a panel. Whole vectors
-    are written; y may be begin.
+    """strip(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m, least): y = begin + m rows of x times a panel, but at
+    least `least` (blocks.py). Whole vectors are written; y may be begin.
 
     For many rows, so many kernel rows at a time that they stay in the first-level cache while all rows of x use them; the sums
     so far wait in y meanwhile, which changes no bit.
@@ -37,38 +40,25 @@ def make_strip(panel: int, chains: int, far: bool = False) -> Any:
     whole = chains > 1  # several sums an output can't wait in y
 
     @jit
-    def strip(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m):
+    def strip(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m, least):
         while True:
             part = n if whole or m == 1 else min(n, CACHED)
+            floor = least if part >= n else AS_IT_IS
             r = 0
-            if rows() > 1:
-                while m - r >= rows():
-                    many(
-                        x + r * x_stride,
-                        x_stride,
-                        kernel,
-                        begin + r * begin_stride,
-                        begin_stride,
-                        y + r * y_stride,
-                        y_stride,
-                        part,
-                    )
-                    r += rows()
-            if at_most_four() < rows() and m - r >= at_most_four():
-                four(
-                    x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part
-                )
-                r += at_most_four()
-            if at_most_two() < at_most_four() and m - r >= at_most_two():
-                two(
-                    x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part
-                )
-                r += at_most_two()
             while r < m:
-                one(
-                    x + r * x_stride, x_stride, kernel, begin + r * begin_stride, begin_stride, y + r * y_stride, y_stride, part
-                )
-                r += 1
+                left, x_r, begin_r, y_r = m - r, x + r * x_stride, begin + r * begin_stride, y + r * y_stride
+                if left >= rows():
+                    many(x_r, x_stride, kernel, begin_r, begin_stride, y_r, y_stride, part, floor)
+                    r += rows()
+                elif left >= at_most_four():
+                    four(x_r, x_stride, kernel, begin_r, begin_stride, y_r, y_stride, part, floor)
+                    r += at_most_four()
+                elif left >= at_most_two():
+                    two(x_r, x_stride, kernel, begin_r, begin_stride, y_r, y_stride, part, floor)
+                    r += at_most_two()
+                else:
+                    one(x_r, x_stride, kernel, begin_r, begin_stride, y_r, y_stride, part, floor)
+                    r += 1
             n -= part
             if n <= 0:
                 break
@@ -90,19 +80,19 @@ def panel_vectors(vectors):
 
 
 @jit
-def strip_of(width, far, x, x_stride, w, y, y_stride, n, m):
+def strip_of(width, far, x, x_stride, w, y, y_stride, n, m, least):
     if width == 4 and far:
-        strip4_far(x, x_stride, w + 4 * LINE, w, 0, y, y_stride, n, m)
+        strip4_far(x, x_stride, w + 4 * LINE, w, 0, y, y_stride, n, m, least)
     elif width == 4:
-        strip4(x, x_stride, w + 4 * LINE, w, 0, y, y_stride, n, m)
+        strip4(x, x_stride, w + 4 * LINE, w, 0, y, y_stride, n, m, least)
     elif width == 2:
-        strip2(x, x_stride, w + 2 * LINE, w, 0, y, y_stride, n, m)
+        strip2(x, x_stride, w + 2 * LINE, w, 0, y, y_stride, n, m, least)
     elif n <= FEW:
-        strip1_few(x, x_stride, w + LINE, w, 0, y, y_stride, n, m)
+        strip1_few(x, x_stride, w + LINE, w, 0, y, y_stride, n, m, least)
     elif n <= SOME:
-        strip1_some(x, x_stride, w + LINE, w, 0, y, y_stride, n, m)
+        strip1_some(x, x_stride, w + LINE, w, 0, y, y_stride, n, m, least)
     else:
-        strip1(x, x_stride, w + LINE, w, 0, y, y_stride, n, m)
+        strip1(x, x_stride, w + LINE, w, 0, y, y_stride, n, m, least)
 
 
 one4, one2, one1 = make_block(4, 1, 3), make_block(2, 2, 3), make_block(1, 4, 3)
@@ -110,36 +100,36 @@ one1_few, one1_some = make_block(1, 1, 3), make_block(1, 2, 3)
 
 
 @jit
-def product_one(x, w, y, n, n_out):
+def product_one(x, w, y, n, n_out, least):
     """`product` for one row, on the shortest way."""
     vectors = (n_out + 15) >> 4
     while vectors >= 4:
-        one4(x, 0, w + 4 * LINE, w, 0, y, 0, n)
+        one4(x, 0, w + 4 * LINE, w, 0, y, 0, n, least)
         w += 4 * LINE * (n + 1)
         y += 4 * LINE
         vectors -= 4
     if vectors >= 2:
-        one2(x, 0, w + 2 * LINE, w, 0, y, 0, n)
+        one2(x, 0, w + 2 * LINE, w, 0, y, 0, n, least)
         w += 2 * LINE * (n + 1)
         y += 2 * LINE
         vectors -= 2
     if vectors == 0:
         return
     if n <= FEW:
-        one1_few(x, 0, w + LINE, w, 0, y, 0, n)
+        one1_few(x, 0, w + LINE, w, 0, y, 0, n, least)
     elif n <= SOME:
-        one1_some(x, 0, w + LINE, w, 0, y, 0, n)
+        one1_some(x, 0, w + LINE, w, 0, y, 0, n, least)
     else:
-        one1(x, 0, w + LINE, w, 0, y, 0, n)
+        one1(x, 0, w + LINE, w, 0, y, 0, n, least)
 
 
 @jit
-def product(far, x, x_stride, w, y, y_stride, n, n_out, m):
+def product(far, x, x_stride, w, y, y_stride, n, n_out, m, least):
     """m rows of x times all panels. Writes whole vectors: y's rows have room for n_out rounded up to 16."""
     vectors = (n_out + 15) >> 4
     while vectors > 0:
         width = panel_vectors(vectors)
-        strip_of(width, far, x, x_stride, w, y, y_stride, n, m)
+        strip_of(width, far, x, x_stride, w, y, y_stride, n, m, least)
         w += width * LINE * (n + 1)
         y += width * LINE
         vectors -= width
@@ -157,17 +147,17 @@ def copy_floats(source, target, n):
 
 
 @jit
-def exact_product(far, x, x_stride, w, y, y_stride, n, n_out, m, temp, room):
+def exact_product(far, x, x_stride, w, y, y_stride, n, n_out, m, temp, room, least):
     """The same, writing n_out floats a row and nothing beyond; temp: working space for `room` rows of a panel."""
     while n_out > 0:
         width = panel_vectors((n_out + 15) >> 4)
         if n_out >= width * 16:
-            strip_of(width, far, x, x_stride, w, y, y_stride, n, m)
+            strip_of(width, far, x, x_stride, w, y, y_stride, n, m, least)
         else:
             done = 0
             while done < m:
                 part = min(m - done, room)
-                strip_of(width, far, x + done * x_stride, x_stride, w, temp, width * LINE, n, part)
+                strip_of(width, far, x + done * x_stride, x_stride, w, temp, width * LINE, n, part, least)
                 for r in range(part):
                     copy_floats(temp + r * width * LINE, y + (done + r) * y_stride, n_out)
                 done += part

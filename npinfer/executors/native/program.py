@@ -278,7 +278,7 @@ class Program:
 def tile_for(row_bytes: int, weight_bytes: int) -> int:
     """How many samples go through the layers together; a multiple of the register blocks' six where there is a choice."""
     if row_bytes * TILE_ROWS <= NEAR:
-        most, room = 4 * TILE_ROWS, NEAR
+        most, room = 8 * TILE_ROWS, NEAR
     elif weight_bytes > FAR_WEIGHTS:
         most, room = 8 * TILE_ROWS, FAR
     else:
