@@ -7,23 +7,17 @@ so a graph is acyclic and in execution order by construction. Shapes are per sam
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from npinfer.errors import NpinferError, ShapeError
+from npinfer.frozen import Frozen
 
 Array = npt.NDArray[Any]
 Shape = tuple[int | None, ...]
 T = TypeVar("T")
-
-if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-else:
-
-    def dataclass_transform(**_: object) -> Any:
-        return lambda cls: cls
 
 
 class Spec(NamedTuple):
@@ -38,17 +32,13 @@ class Spec(NamedTuple):
         return f"{self.name or 'value'}: {self.dtype}[{sizes}]"
 
 
-@dataclass_transform(frozen_default=True, eq_default=False)
-class Op:
+class Op(Frozen):
     """One operation: read-only arrays and plain values (the annotated fields), a shape rule and a meaning.
 
     A subclass annotates its fields like a dataclass (`kernel: Array`, `bias: Array | None = None`) and defines `infer` and
-    `__call__`. Real dataclasses compile their methods when the class is made, 0.75 ms each; this base does the same work
-    without that, so that all ops import in a few milliseconds.
+    `__call__`. Two ops are the same only if they are one object.
     """
 
-    fields: ClassVar[tuple[str, ...]] = ()
-    defaults: ClassVar[dict[str, Any]] = {}
     #: Each output element depends on the input element at the same place only (one input, same shape, same dtype).
     elementwise: ClassVar[bool] = False
     #: Has fields `kernel`, `bias` (or None) and `activation`, and computes activation(f(x, kernel) + bias), f linear in the
@@ -57,33 +47,14 @@ class Op:
     #: The meaning doesn't change when samples get further axes in front (TimeDistributed's time axis needs no loop then).
     any_rank: ClassVar[bool] = False
 
-    def __init_subclass__(cls) -> None:
-        own = [n for n, kind in cls.__annotations__.items() if "ClassVar" not in str(kind)]
-        cls.fields = (*(n for n in cls.fields if n not in own), *own)
-        cls.defaults = {**cls.defaults, **{n: cls.__dict__[n] for n in own if n in cls.__dict__}}
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if len(args) > len(self.fields):
-            raise TypeError(f"{type(self).__name__} takes at most {len(self.fields)} fields, got {len(args)}")
-        values = dict(zip(self.fields, args))
-        for name in kwargs:
-            if name not in self.fields or name in values:
-                raise TypeError(f"{type(self).__name__}: unexpected or repeated field {name!r}")
-        values.update(kwargs)
-        for name in self.fields:
-            if name in values:
-                value = values[name]
-            elif name in self.defaults:
-                value = self.defaults[name]
-            else:
-                raise TypeError(f"{type(self).__name__}: field {name!r} is missing")
+    def __post_init__(self) -> None:
+        for name, value in self.__dict__.items():
             if isinstance(value, np.ndarray):
-                value = value.view()
+                self.__dict__[name] = value = value.view()
                 value.flags.writeable = False
-            object.__setattr__(self, name, value)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable; make a new one with replace()")
 
     def __repr__(self) -> str:
         def show(value: object) -> str:
@@ -94,11 +65,6 @@ class Op:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), {n: getattr(self, n) for n in self.fields})
-
-    def replace(self: T, **changes: Any) -> T:
-        """A copy with some fields changed."""
-        assert isinstance(self, Op)
-        return type(self)(**{**{n: getattr(self, n) for n in self.fields}, **changes})
 
     def arrays(self) -> Iterator[Array]:
         """The arrays this op owns, those of ops nested in its fields included."""

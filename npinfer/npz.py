@@ -15,7 +15,6 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,7 +117,7 @@ def read_npz(archive: Zip) -> RawFile:
     archive.only(lambda name: name == TEXT or name.endswith(".npy"), "npinfer's .npz")
     where = source.name
     limits = source.limits
-    deep = replace(limits, json_depth=DEEPER * limits.json_depth)
+    deep = limits.replace(json_depth=DEEPER * limits.json_depth)
     text = parse_json(archive.read(TEXT, limits.json_bytes), deep, f"{where}: {TEXT}")
     if not isinstance(text, dict) or text.get("format") != FORMAT:
         raise FormatError(f"{where}: its {TEXT} isn't npinfer's; needed is a file of model.save()")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from npinfer.errors import ArgumentError, EngineError, UnsupportedError, shown
+from npinfer.frozen import Frozen
 
 if TYPE_CHECKING:
     from npinfer.model import Model
@@ -78,14 +78,13 @@ def _dtype(asked: Any) -> str:
     return name
 
 
-@dataclass(frozen=True)
-class Rebind:
+class Rebind(Frozen):
     """How a bound callable was made, so that pickles, copies and forks make it again: model.bind(**options), or model.jit or
     model.jit_step without options. Its text names both."""
 
     model: Model
     of: str = "bind"
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = {}  # noqa: RUF012 (each object has its own)
 
     def __call__(self) -> Any:
         made = getattr(self.model, self.of)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -111,6 +110,8 @@ def _memory(model: Model) -> str:
 
 
 def html(model: Model) -> str:
+    from html import escape
+
     def line(cells: tuple[str, ...], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag} style='text-align:left'>{escape(c)}</{tag}>" for c in cells) + "</tr>"
 

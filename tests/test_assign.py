@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -659,7 +658,7 @@ def test_the_joint_report_counts_one_problem_as_one_line() -> None:
 
 
 def test_archives_are_values() -> None:
-    assert replace(TWO_ARCHIVE, source="other").weights is TWO_ARCHIVE.weights
+    assert TWO_ARCHIVE.replace(source="other").weights is TWO_ARCHIVE.weights
 
 
 def test_lists_of_models_with_unknown_layers() -> None:

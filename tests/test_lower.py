@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -273,7 +272,7 @@ def test_configs_without_sense_are_format_errors() -> None:
 def test_missing_weights_are_format_errors() -> None:
     made_ = archive(entrance(), dense("d"), outputs=[ref("d")])
     with pytest.raises(FormatError, match="layer 'd'"):
-        lower(replace(made_, weights={}))
+        lower(made_.replace(weights={}))
 
 
 def test_the_archive_walks_everything() -> None:

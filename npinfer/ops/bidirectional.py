@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from npinfer.errors import FormatError
@@ -68,7 +67,7 @@ def _run(call: LayerCall, held: Layer, attribute: str, x: Value, states: list[Va
     if call.version.tf or call.version.major >= 3:
         # sequences have zeros at masked steps, whatever the layer itself was told; standalone Keras 2 leaves the layer alone
         changes["zero_output_for_mask"] = bool(held.config.get("return_sequences"))
-    changed = replace(held, config={**held.config, **changes}, calls=call.layer.calls)
+    changed = held.replace(config={**held.config, **changes}, calls=call.layer.calls)
     result = call.builder.lower_layer(changed, (*call.path, attribute), [[x, *states]], {"mask": mask})
     return [v._replace(mask=None) for v in ([result] if isinstance(result, Value) else result)]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from npinfer.frozen import Frozen
 from npinfer.graph import Array
 
 Config = Mapping[str, Any]
@@ -21,17 +21,15 @@ class TensorRef(NamedTuple):
     tensor: int
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Frozen):
     """One call of a layer. args and kwargs are as in Keras's `layer(*args, **kwargs)`, with TensorRef where a tensor stands,
     `slice` and ndarray where Keras wrote __slice__ and __numpy__; lists, tuples and dicts nest."""
 
     args: tuple[Any, ...] = ()
-    kwargs: Config = field(default_factory=dict)
+    kwargs: Config = {}  # noqa: RUF012 (each object has its own)
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(Frozen):
     """A layer and its calls. `config` speaks the canonical dialect (Keras 3's keys and values); layers inside it (of wrappers
     and RNN) are Layer objects too. `model` is set for nested models (class_name "Model"). `module` is "" for built-in layers,
     "ops" for Keras 3 operations and their tf.* forerunners (class_name is then the Keras 3 operation: Add, GetItem …), "custom"
@@ -39,7 +37,7 @@ class Layer:
 
     class_name: str
     name: str
-    config: Config = field(default_factory=dict)
+    config: Config = {}  # noqa: RUF012 (each object has its own)
     calls: tuple[Call, ...] = ()
     model: Model | None = None
     module: str = ""
@@ -49,8 +47,7 @@ class Layer:
     input_shape: tuple[int | None, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(Frozen):
     """A Sequential or functional model. inputs and outputs are trees (list, dict) of TensorRef, as Keras returns them.
 
     A Sequential is written as a functional chain: an InputLayer is added where the file has none, so each later stage knows
@@ -81,8 +78,7 @@ class Version(NamedTuple):
         return ("tf.keras " if self.tf else "Keras ") + (".".join(map(str, self.numbers)) or f"{self.major}.x")
 
 
-@dataclass(frozen=True)
-class Archive:
+class Archive(Frozen):
     """A whole file. weights[path][variable] is an array as stored (canonical layout: Keras 3's shapes and variable names);
     order lists (path, variable) as model.get_weights() of the file's Keras does."""
 

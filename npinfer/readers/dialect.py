@@ -7,7 +7,6 @@ constraints are dropped unread: they don't act at inference, and their classes m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from npinfer.errors import FormatError
@@ -89,7 +88,7 @@ def layer(raw: Any, version: Version, where: str, inner: Inner, depth: int = 0) 
         if key in known:
             known[key] = activation(known[key], version, f"{where}/{name}", inner, depth)
     if class_name in ("Lambda", "TFOpLambda", "SlicingOpLambda", "TensorFlowOpLayer"):
-        return replace(made, config=known)
+        return made.replace(config=known)
     for key in INNER:
         if depth < MAX_INNER and key in known:
             known[key] = _held(known[key], version, f"{where}/{name}", inner, depth + 1)
@@ -101,7 +100,7 @@ def layer(raw: Any, version: Version, where: str, inner: Inner, depth: int = 0) 
         rule(known, version, given)
     if class_name == "Bidirectional" and isinstance(known.get("layer"), Layer):
         _both_ways(known)
-    return replace(made, config=known)
+    return made.replace(config=known)
 
 
 def entry(raw: Any, where: str) -> tuple[str, dict[str, Any], Mapping[str, Any]]:
@@ -216,7 +215,7 @@ def _both_ways(config: dict[str, Any]) -> None:
     if not isinstance(config.get("backward_layer"), Layer):
         mirrored = {**forward.config, "go_backwards": not forward.config.get("go_backwards", False)}
         bare = forward.name[len("forward_") :] if forward.name.startswith("forward_") else forward.name
-        config["backward_layer"] = replace(forward, name=f"backward_{bare}", config=mirrored, input_shape=None)
+        config["backward_layer"] = forward.replace(name=f"backward_{bare}", config=mirrored, input_shape=None)
 
 
 def _leaky_relu(c: dict[str, Any], _: Version, __: str) -> None:

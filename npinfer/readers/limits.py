@@ -6,20 +6,19 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from npinfer.errors import ArgumentError, FormatError, LimitError, NpinferError, shown
+from npinfer.frozen import Frozen
 
 BLOCK = 1 << 20
 MAX_DIGITS = 40  # of an integer in JSON: Python takes quadratic time for longer ones, and no size needs them
 ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Frozen):
     """Bounds for one file. The defaults admit every model we know of; pass `limits=Limits(…)` to change some.
 
     A file may not grow without bound when it is unpacked: all that is read from it (members of a zip, decompressed arrays)

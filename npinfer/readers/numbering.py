@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from npinfer.readers.archive import Call, Layer, TensorRef, tensors
@@ -31,7 +30,7 @@ def renumber(layers: list[Layer], inputs: Any, outputs: Any, modern: bool) -> tu
         else:
             both = used[name] | ends[name]
             inside[name] = outside[name] = int(0 not in both)
-    layers = [replace(k, calls=tuple(Call(_shift(c.args, inside), _shift(c.kwargs, inside)) for c in k.calls)) for k in layers]
+    layers = [k.replace(calls=tuple(Call(_shift(c.args, inside), _shift(c.kwargs, inside)) for c in k.calls)) for k in layers]
     return layers, inputs, _shift(outputs, outside)
 
 

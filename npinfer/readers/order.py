@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -112,7 +111,7 @@ def weights_from_list(archive: Archive, given: Sequence[Any]) -> Archive:
         joined = unit.form.join(unit.owner, found)
         for n, a in joined.items():
             weights[unit.path][unit.prefix + n] = np.asarray(a, order="C")
-    return replace(archive, weights=weights)
+    return archive.replace(weights=weights)
 
 
 def _present(archive: Archive, part: Part) -> bool:
@@ -157,7 +156,7 @@ def with_weights_of(archive: Archive, raw: RawFile) -> Archive:
             if new.shape != old.shape:
                 where = "/".join((*path, name))
                 raise ShapeError(f"{raw.source}: {where} has the shape {list(new.shape)}; the model needs {list(old.shape)}")
-    return replace(archive, model=model, weights=found, order=order(model, found, archive.version))
+    return archive.replace(model=model, weights=found, order=order(model, found, archive.version))
 
 
 def copied(model: Model) -> Model:
@@ -166,10 +165,10 @@ def copied(model: Model) -> Model:
     def value(item: Any) -> Any:
         if isinstance(item, Layer):
             config = {k: value(v) for k, v in item.config.items()}
-            return replace(item, config=config, model=None if item.model is None else copied(item.model))
+            return item.replace(config=config, model=None if item.model is None else copied(item.model))
         return [value(i) for i in item] if isinstance(item, list) else item
 
-    return replace(model, layers=tuple(value(k) for k in model.layers))
+    return model.replace(layers=tuple(value(k) for k in model.layers))
 
 
 def _as_legacy(other: Archive) -> list[tuple[str, list[tuple[str, Stored]]]]:

@@ -7,16 +7,15 @@ most layers parts and variables are the same, storage.py knows the others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from npinfer.frozen import Frozen
 from npinfer.ops import registry
 from npinfer.readers import storage
 from npinfer.readers.archive import Layer, Model, Path, Version
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Frozen):
     """path: the layer that the archive keys these weights by. prefix: where the owner sits inside it ("", or
     "forward_layer/cell/"). variables: names below the prefix, in creation order."""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from npinfer.readers.archive import Call, Layer
@@ -23,7 +22,7 @@ def modern(layer: Layer) -> Layer:
     short = re.sub(r"^(tf\.|compat\.v1\.|raw_ops\.)+", "", name)
     short = {"nn.l2_normalize": "math.l2_normalize", "matmul": "linalg.matmul"}.get(short, short)
     if short == "math.add_n":  # a sum of a list, as the merge layer's
-        return replace(layer, class_name="Add", config={}, calls=tuple(Call(c.args[:1]) for c in layer.calls), dtype=None)
+        return layer.replace(class_name="Add", config={}, calls=tuple(Call(c.args[:1]) for c in layer.calls), dtype=None)
     rule = RULES.get(short) or RULES.get(f"math.{short}")
     if rule is None or len({_shape_of(rule, c) for c in layer.calls}) > 1:
         return _named(layer, f"tf.{name}")

@@ -6,7 +6,6 @@ Nothing recurses along the graph, so chains may be thousands of layers long; nes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from npinfer.errors import FormatError, LimitError, UnsupportedError
@@ -167,7 +166,7 @@ class _Reader:
             layer = self.layer(raw, depth)
             given = raw.get("name")
             if isinstance(given, str) and given and given != layer.name:  # the entry's name is the one that calls refer to
-                layer = replace(layer, name=given)
+                layer = layer.replace(name=given)
             inbound = raw.get("inbound_nodes")
             modern |= isinstance(inbound, list) and any(isinstance(n, Mapping) and "args" in n for n in inbound)
             class_name = str(raw.get("class_name"))
@@ -240,7 +239,7 @@ def _called(k: Layer, calls: tuple[Call, ...]) -> Layer:
     """The layer with these calls; an InputLayer's config is brought to {"shape", "dtype"}."""
     if k.class_name == "InputLayer" and "shape" not in k.config:
         return _input(k.name, k.input_shape, k.config.get("dtype"), k.config)
-    return replace(k, calls=calls)
+    return k.replace(calls=calls)
 
 
 def _input(name: str, shape: tuple[int | None, ...] | None, dtype: Any, config: Mapping[str, Any] | None = None) -> Layer:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from npinfer.frozen import Frozen
 from npinfer.graph import Array, Graph
 
 # ---- CPython and NumPy: in 8-byte words of an object, flags and nd in 4-byte words
@@ -75,8 +75,7 @@ class Code(NamedTuple):
     vectorcall: int
 
 
-@dataclass(frozen=True)
-class Network:
+class Network(Frozen):
     """What a bound callable or a jitted caller needs of the executor.
 
     context: address of the executor's context record (record.py), the same for the executor's whole life. graph: the graph it
@@ -154,9 +153,7 @@ def unfit() -> str | None:
         return f"the interpreter is {sys.implementation.name}, not CPython"
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
         return "the machine isn't 64-bit little-endian"
-    import sysconfig
-
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if "free-threading" in sys.version:
         return "this Python is free-threaded"
     if object.__basicsize__ != HEAD:
         return "this Python was built with other object headers"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +125,7 @@ def without_states(network: Network) -> Network:
     """The same network with its states as inputs and outputs like others, behind them, where the entry has them anyway."""
     graph = network.graph
     outputs = (*graph.outputs, *(s.output for s in graph.states))
-    return replace(network, graph=Graph(graph.inputs, graph.nodes, outputs))
+    return network.replace(graph=Graph(graph.inputs, graph.nodes, outputs))
 
 
 _LAYOUT = _layout()

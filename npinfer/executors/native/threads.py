@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -47,5 +46,7 @@ class Threads:
     def _workers(self) -> Any:
         # a forked child has the object but not the threads
         if self._pool is None or self._pool[0] != os.getpid():
+            from concurrent.futures import ThreadPoolExecutor
+
             self._pool = os.getpid(), ThreadPoolExecutor(self.limit - 1, "npinfer")
         return self._pool[1]
