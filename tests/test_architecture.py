@@ -9,7 +9,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import keras_files
+import numpy as np
 import pytest
+
+from npinfer import ops
+from npinfer.model import Model
+from npinfer.ops import registry
+from npinfer.options import Options
+from npinfer.readers.archive import Layer
 
 PACKAGE = Path(__file__).resolve().parent.parent / "npinfer"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -99,3 +107,36 @@ def test_import_is_light() -> None:
 
 def test_public_names_exist() -> None:
     assert fresh("import npinfer; print(all(getattr(npinfer, n) is not None for n in npinfer.__all__))") == "True"
+
+
+def test_the_shortcut_to_common_layers_is_right() -> None:
+    ops.load_families()
+    for class_name, family in ops.COMMON.items():
+        assert family in ops.FAMILIES
+        assert registry.LAYERS[class_name].function.__module__ == f"npinfer.ops.{family}"
+
+
+#: what the main road, from a file of common layers to a prediction, does without
+SLOW_IMPORTS = {
+    *("numba", "llvmlite", "zipfile", "pathlib", "logging", "hashlib", "_hashlib", "dataclasses", "concurrent.futures", "html"),
+    *("urllib.parse", "shutil", "tempfile", "sysconfig", "subprocess", "npinfer.ops.multi_head", "npinfer.ops.convlstm"),
+}
+ROAD = """
+import sys, numpy as np
+before = set(sys.modules)
+import npinfer
+step = npinfer.load({file!r}, engine={engine!r}).bind()
+step(np.zeros(step.signature.inputs[0].shape, np.float32))
+print(*(set(sys.modules) - before))
+"""
+
+
+@pytest.mark.parametrize("engine", ["native", "numpy"])
+def test_the_main_road_imports_little(tmp_path: Path, engine: str) -> None:
+    weights = {"kernel": np.ones((2, 3), np.float32), "bias": np.zeros(3, np.float32)}
+    archive = keras_files.archive(Layer("Dense", "dense", {"units": 3, "activation": "relu"}), [(2,)], weights)
+    file = str(tmp_path / "m.npz")
+    Model(archive, Options(engine="numpy")).save(file)
+    code = ROAD.format(file=file, engine=engine)
+    fresh(code)  # compiles where that was never done
+    assert not set(fresh(code).split()) & SLOW_IMPORTS

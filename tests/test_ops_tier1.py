@@ -16,7 +16,7 @@ import npinfer
 from npinfer.errors import DtypeError, ShapeError, UnsupportedError
 from npinfer.graph import Array, Graph, Node, Op, Spec
 from npinfer.model import Model, Options
-from npinfer.ops import quantized
+from npinfer.ops import load_families, quantized
 from npinfer.ops.activations import Activation
 from npinfer.ops.affine import Affine
 from npinfer.ops.dense import Dense
@@ -352,6 +352,7 @@ def test_functions_are_checked_at_each_call() -> None:
 
 @pytest.fixture
 def registry() -> Iterator[None]:
+    load_families()
     custom, layers = dict(CUSTOM), dict(LAYERS)
     yield
     for table, kept in ((CUSTOM, custom), (LAYERS, layers)):
@@ -386,7 +387,7 @@ def test_registering_wrongly() -> None:
         npinfer.register_layer("Dense")
     with pytest.raises(ValueError, match="mask"):
         npinfer.register_layer("Mine", mask="own")
-    with pytest.raises(ValueError, match="class name"):
+    with pytest.raises(ValueError, match="name of a class"):
         npinfer.register_layer("")
 
     @npinfer.register_layer("Mine")

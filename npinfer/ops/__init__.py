@@ -39,7 +39,32 @@ FAMILIES = (
     "multi_head",
 )
 
+#: The families of the commonest layers. A shortcut only: a file of these alone needn't wait until all families are imported.
+COMMON = {
+    **dict.fromkeys(("Activation", "ReLU", "LeakyReLU", "ELU"), "activations"),
+    **dict.fromkeys(("Dropout", "GaussianNoise", "SpatialDropout1D", "SpatialDropout2D", "ActivityRegularization"), "identity"),
+    **dict.fromkeys(("Flatten", "Reshape", "Permute"), "reshape"),
+    **dict.fromkeys(("Add", "Multiply", "Average", "Concatenate"), "merge"),
+    **dict.fromkeys(("Conv1D", "Conv2D", "DepthwiseConv2D", "SeparableConv2D"), "conv"),
+    **dict.fromkeys(("MaxPooling1D", "MaxPooling2D", "AveragePooling2D", "GlobalAveragePooling2D"), "pool"),
+    **dict.fromkeys(("LSTM", "GRU", "SimpleRNN"), "rnn_layers"),
+    "Dense": "dense",
+    "Softmax": "softmax",
+    "BatchNormalization": "affine",
+    "LayerNormalization": "norm",
+    "Embedding": "embedding",
+    "ZeroPadding2D": "spatial",
+}
+
 _loaded = False
+
+
+def load_family(class_name: str) -> None:
+    """Import at least the family of a Keras layer, so that it is registered."""
+    if class_name in COMMON:
+        import_module(f"npinfer.ops.{COMMON[class_name]}")
+    else:
+        load_families()
 
 
 def load_families() -> None:

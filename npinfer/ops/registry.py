@@ -217,9 +217,9 @@ def below(attribute: str, held: Layer) -> list[Variable]:
 
 def find(held: Layer) -> LayerType | None:
     """The registered type of a layer, or None."""
-    from npinfer.ops import load_families
+    from npinfer.ops import load_family
 
-    load_families()
+    load_family("" if held.module else held.class_name)
     if held.module:
         return (OPERATIONS if held.module == "ops" else CUSTOM).get(held.class_name)
     return LAYERS.get(held.class_name) or CUSTOM.get(held.class_name)

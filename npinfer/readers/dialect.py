@@ -129,9 +129,10 @@ def _is_operation(raw: Mapping[str, Any], class_name: str, config: Mapping[str, 
     module = raw.get("module")
     if isinstance(module, str):
         return ".ops" in module
+    if "trainable" in config or class_name in ("InputLayer", "Functional", "Sequential", "Model"):
+        return False
     load_families()
-    known = class_name in registry.LAYERS and class_name not in registry.OPERATIONS
-    return "trainable" not in config and not known and class_name not in ("InputLayer", "Functional", "Sequential", "Model")
+    return class_name not in registry.LAYERS or class_name in registry.OPERATIONS
 
 
 def _plain(class_name: str, name: str, config: Mapping[str, Any], raw: Mapping[str, Any], module: str) -> Layer:
