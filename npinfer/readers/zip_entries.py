@@ -6,8 +6,8 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from npinfer.frozen import Frozen
 from npinfer.readers.source import Source
 
 STORED, DEFLATED = 0, 8
@@ -18,7 +18,7 @@ UTF_8 = 0x800
 BLOCK = 1 << 16
 
 
-class Entry(NamedTuple):
+class Entry(Frozen):
     """A member as the directory tells. start: where its local header is in the source; packed, size: bytes there, and
     unpacked."""
 

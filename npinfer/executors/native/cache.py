@@ -14,17 +14,18 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from npinfer.errors import EngineError, FormatError
-from npinfer.executors.native import build, link, store
+from npinfer.executors.native import link, store
 from npinfer.executors.native.abi import Code
 from npinfer.executors.native.store import file_name, folder, read, sha256, write
+from npinfer.frozen import Frozen
 
 INSTALL: Final = "pip install numba"
 
 
-class Kind(NamedTuple):
+class Kind(Frozen):
     """A form of code: what it depends on beside the sources (may raise ImportError), how to make it and to load it."""
 
     name: str
@@ -33,10 +34,16 @@ class Kind(NamedTuple):
     load: Callable[[bytes], Code]
 
 
+def _build() -> Any:
+    from npinfer.executors.native import build  # what only compiling needs
+
+    return build
+
+
 #: in the order in which they are tried
 KINDS: Final = (
-    Kind("image", lambda: link.cpu(), lambda: link.link(build.compile_object(for_image=True)), link.load),
-    Kind("object", lambda: build.depends(), lambda: build.compile_object(), build.load_object),
+    Kind("image", lambda: link.cpu(), lambda: link.link(_build().compile_object(for_image=True)), link.load),
+    Kind("object", lambda: _build().depends(), lambda: _build().compile_object(), lambda code: _build().load_object(code)),
 )
 
 _lock = threading.Lock()
@@ -157,7 +164,7 @@ def info() -> dict[str, Any]:
     keys = [k for k in map(key, KINDS) if k is not None]
     if keys:
         k = next((k for k in keys if read(k) is not None), keys[0])
-        found["cpu"] = (link.cpu() or build.cpu())[0]
+        found["cpu"] = (link.cpu() or _build().cpu())[0]
         found["file"], found["valid"] = os.path.join(folder(), file_name(k)), read(k) is not None
     found["problem"] = available()[1]
     return found

@@ -19,10 +19,11 @@ import os
 import struct
 import sys
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from npinfer.errors import FormatError
 from npinfer.executors.native.abi import Code, address
+from npinfer.frozen import Frozen
 
 EXPORTS: Final = tuple(f"npinfer_{name}" for name in Code._fields)
 IMPORTS: Final = ("memcpy", "memmove", "memset")
@@ -42,7 +43,7 @@ READABLE, READ_WRITE, READ_EXECUTE = 1, 3, 5  # Linux: PROT_…
 PRIVATE_ANONYMOUS = 0x22  # Linux: MAP_…
 
 
-class Section(NamedTuple):
+class Section(Frozen):
     name: str
     kind: int
     flags: int
@@ -53,7 +54,7 @@ class Section(NamedTuple):
     align: int
 
 
-class Symbol(NamedTuple):
+class Symbol(Frozen):
     name: str
     section: int
     value: int
