@@ -168,7 +168,10 @@ START = {
 
 
 def starts(folder: Path, times: int) -> dict[str, dict[str, float]]:
-    """Seconds of whole processes, from start to first prediction and end, in turns: {what: {"min": s, "median": s}}."""
+    """Seconds of whole processes, from start to first prediction and end, in turns: {what: {"min": s, "median": s}}.
+
+    All have their modules as bytecode, as installed packages do, whatever this process was told about writing it.
+    """
     network = NETWORKS[STARTED]
     path, _ = files(network, folder)
     names = {kind: str(folder / f"{network.name}.{kind}") for kind in ("h5", "npz", "onnx", "tflite")}
@@ -182,7 +185,8 @@ def starts(folder: Path, times: int) -> dict[str, dict[str, float]]:
         pass
     width = model.inputs[0].shape[0]
     head = f"import numpy as np; x = np.linspace(-1, 1, {width}, dtype=np.float32); "
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    env |= {"PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
     taken: dict[str, list[float]] = {k: [] for k in START}
     for k in range(times + 1):  # the first round warms the caches
         for j in measure.rotated(len(START), k):

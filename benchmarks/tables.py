@@ -163,7 +163,7 @@ def absent(result: Result) -> str:
 
 
 def start(result: Result) -> str:
-    rows = [["whole process, start to first prediction and end (seed)", "least", "median"]]
+    rows = [["whole process, start to first prediction and end (seed; modules as bytecode)", "least", "median"]]
     for what, t in result.get("start", {}).items():
         rows.append([what, duration(t["min"] * 1e9), duration(t["median"] * 1e9)])
     return table(rows) if len(rows) > 1 else ""
