@@ -7,17 +7,20 @@ so a graph is acyclic and in execution order by construction. Shapes are per sam
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from npinfer.errors import NpinferError, ShapeError
 from npinfer.frozen import Frozen
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+else:
+    Array = np.ndarray  # numpy.typing takes a while to import
 Shape = tuple[int | None, ...]
-T = TypeVar("T")
 
 
 class Spec(NamedTuple):

@@ -63,7 +63,7 @@ def load_family(class_name: str) -> None:
     """Import at least the family of a Keras layer, so that it is registered."""
     if class_name in COMMON:
         import_module(f"npinfer.ops.{COMMON[class_name]}")
-    else:
+    elif class_name != "InputLayer":  # which is in none: lowering makes a graph's inputs of these
         load_families()
 
 
