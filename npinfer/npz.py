@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION, TEXT = "npinfer", 1, "npinfer.json"
 #: weights whose path is so plain keep it as the member's name, for people who open the file with numpy.load
-PLAIN = re.compile(r"(?!constants/|check/)\w[\w-]*(\.\w[\w-]*)*(/\w[\w-]*(\.\w[\w-]*)*)*", re.ASCII)
+PLAIN = r"(?!constants/|check/)\w[\w-]*(\.\w[\w-]*)*(/\w[\w-]*(\.\w[\w-]*)*)*"
 KINDS = "biufc"
 MAX_HEADER = 1024  # bytes of an .npy header: shape and dtype
 DEEPER = 4  # times the JSON depth of a Keras config
@@ -63,9 +63,10 @@ def save(path: str | PathLike[str], archive: Archive, meta: Mapping[str, Any], p
     encoded = encode(archive, list(listed), constants)
     members: dict[str, Array] = {}
     names = []
+    plain = re.compile(PLAIN, re.ASCII).fullmatch
     for k, (path_, name) in enumerate(listed):
         member = "/".join((*path_, name))
-        names.append(f"constants/weight{k}" if member in members or not PLAIN.fullmatch(member) else member)
+        names.append(f"constants/weight{k}" if member in members or not plain(member) else member)
         members[names[-1]] = archive.weights[path_][name]
     members.update({f"constants/{k}": a for k, a in enumerate(constants)})
     for kind, arrays in zip(("in", "out"), pairs or ()):

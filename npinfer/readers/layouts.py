@@ -17,7 +17,7 @@ TOP_LEVEL = "top_level_model_weights"
 #: top groups of a Keras 3 store that hold no weights of the model
 TRAINING = ("optimizer", "metrics", "optimizer_weights")
 #: of a shard: a name beside its map, and nothing that could lead elsewhere
-PLAIN_NAME = re.compile(r"[^/\\:\x00]+\.h5")
+PLAIN_NAME = r"[^/\\:\x00]+\.h5"
 
 
 def read_h5(source: Source) -> RawFile:
@@ -173,7 +173,7 @@ def read_shards(text: bytes, source: Source, open_shard: Callable[[str], Source]
     names: dict[str, None] = {}
     for entry in table.values():
         for name in entry if isinstance(entry, list) else [entry]:
-            if not isinstance(name, str) or not PLAIN_NAME.fullmatch(name) or name.startswith("."):
+            if not isinstance(name, str) or not re.fullmatch(PLAIN_NAME, name) or name.startswith("."):
                 raise FormatError(f"{where}: weight_map names {name!r}; needed are plain names of .h5 files in the same folder")
             names[name] = None
     if len(names) > source.limits.members:

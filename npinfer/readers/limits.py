@@ -15,7 +15,7 @@ from npinfer.frozen import Frozen
 
 BLOCK = 1 << 20
 MAX_DIGITS = 40  # of an integer in JSON: Python takes quadratic time for longer ones, and no size needs them
-ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+ESCAPED_SURROGATE = rb"\\u[dD][89a-fA-F]"
 
 
 class Limits(Frozen):
@@ -118,7 +118,7 @@ def parse_json(data: bytes | str, limits: Limits, where: str) -> Any:
         raise LimitError(f"{where}: JSON of {values:,} values; at most {limits.json_values:,}; see Limits.json_values")
     try:
         result = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unique, parse_int=_integer)
-        if ESCAPED_SURROGATE.search(data):
+        if b"\\u" in data and re.search(ESCAPED_SURROGATE, data):
             json.dumps(result, ensure_ascii=False).encode()  # an unpaired surrogate is no text: it can't even be printed
     except (ValueError, RecursionError) as e:
         raise FormatError(f"{where}: not valid JSON ({str(e)[:200]}); save the model again") from None
