@@ -347,11 +347,39 @@ def tf_layer(function: str, *args: Any, **kwargs: Any) -> Layer:
         (tf_layer("pad", X, paddings=[[0, 1]], mode="CONSTANT"), "Pad", {"pad_width": [[0, 1]], "mode": "constant"}, (X,)),
         (tf_layer("einsum", "ij->ji", inputs=X), "Einsum", {"subscripts": "ij->ji"}, (X,)),
         (tf_layer("exp", X), "Exp", {}, (X,)),
+        (
+            tf_layer("compat.v1.norm", X, ord="euclidean", axis=-1, keepdims=None),
+            *("Norm", {"ord": None, "axis": -1, "keepdims": False}, (X,)),
+        ),
+        (tf_layer("linalg.norm", X, ord=1, axis=1, keepdims=True), "Norm", {"ord": 1, "axis": 1, "keepdims": True}, (X,)),
+        (tf_layer("math.squared_difference", X, y=0.5, name=None), "SquaredDifference", {}, (X, 0.5)),
+        (tf_layer("compat.v1.math.scalar_mul", 2.5, x=X), "Multiply", {}, (2.5, X)),
+        (tf_layer("nn.bias_add", X, bias=[1.0], data_format="NHWC"), "Add", {}, (X, [1.0])),
+        (tf_layer("sort", X, axis=-1, direction="ASCENDING"), "Sort", {"axis": -1}, (X,)),
+        (tf_layer("sort", X, direction="DESCENDING"), "tf.sort with the arguments direction", {}, (X,)),
+        (tf_layer("nn.top_k", X), "TopK", {"k": 1}, (X,)),
+        (tf_layer("linalg.matrix_transpose", X), "Swapaxes", {"axis1": -2, "axis2": -1}, (X,)),
+        (
+            tf_layer("nn.max_pool2d", X, ksize=2, strides=[1, 2, 1, 1], padding="SAME"),
+            *("MaxPool", {"pool_size": 2, "strides": [2, 1], "padding": "same", "data_format": "channels_last"}, (X,)),
+        ),
+        (
+            tf_layer("image.resize", X, size=[8, 9], method="nearest"),
+            "Resize",
+            {"size": [8, 9], "interpolation": "nearest"},
+            (X,),
+        ),
+        (tf_layer("nn.depth_to_space", X, block_size=2), "DepthToSpace", {"block_size": 2}, (X,)),
     ],
 )
 def test_tensorflow_functions(layer: Layer, operation: str, config: Any, args: Any) -> None:
     assert (layer.module, layer.class_name, dict(layer.config)) == ("ops", operation, config)
     assert layer.calls[0].args == args
+
+
+def test_batch_flatten_is_the_layer() -> None:
+    layer = tf_layer("keras.backend.batch_flatten", X)
+    assert (layer.class_name, layer.module, layer.calls[0]) == ("Flatten", "", Call((X,)))
 
 
 def test_add_n_is_the_merge_layer() -> None:

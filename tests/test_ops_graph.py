@@ -142,6 +142,9 @@ REFUSED: list[tuple[Layer, list[tuple[int | None, ...]], str]] = [
     (op("Matmul", IN0, [[[1.0]], [[2.0]]]), [(4,)], "across the batch"),
     (op("Matmul", [[[[1.0]]], [[[2.0]]]], IN0), [(4, 1)], "across the batch"),
     (op("Matmul", IN0, IN1, transpose_a=True), [(4,), (4,)], "turned around multiplies across the batch"),
+    (op("Einsum", [1.0], subscripts="b->b"), [(4,)], "doesn't tell its operands"),
+    (op("Resize", IN0, size=IN1), [(4, 4, 1), (2,)], "two whole numbers"),
+    (op("DepthToSpace", IN0, block_size=2), [(None, 4, 4)], "unknown"),
     (op("Einsum", IN0, [1.0], [2.0], subscripts="bi,j,k->bijk"), [(4,)], "more than one constant"),
     (op("Einsum", IN0, subscripts="bi"), [(4,)], "subscripts"),
     (op("Append", IN0, 1.0, axis=1), [(4,)], "list of tensors"),
@@ -250,6 +253,22 @@ def test_dot_layer_bounds_norms_as_its_version_did() -> None:
 def test_operands_by_name() -> None:
     layer = Layer("Subtract", "op", {}, (Call((IN0,), {"x2": 1.0}),), module="ops")
     np.testing.assert_array_equal(gc.graph_of(layer, (2,))(np.ones((1, 2), F32))[0], [[0, 0]])
+
+
+def test_pixels_and_channels_change_places() -> None:
+    """The orders of keras.ops.depth_to_space and space_to_depth in Keras 3.15."""
+    x = np.arange(32, dtype=F32).reshape(1, 2, 4, 4)
+    deep = [np.r_[a : a + 8, a + 16 : a + 24] for a in (0, 8)]
+    flat = np.ravel([[a, a + 1, a + 4, a + 5, a + 8, a + 9, a + 12, a + 13] for a in (0, 2, 16, 18)])
+    space, depth = op("DepthToSpace", IN0, block_size=2), op("SpaceToDepth", IN0, block_size=2, data_format="channels_last")
+    np.testing.assert_array_equal(gc.graph_of(space, (2, 4, 4))(x)[0], flat.reshape(1, 4, 8, 1))
+    np.testing.assert_array_equal(gc.graph_of(depth, (2, 4, 4))(x)[0], np.ravel(deep).reshape(1, 1, 2, 16))
+    first = op("DepthToSpace", IN0, block_size=2, data_format="channels_first")
+    np.testing.assert_array_equal(gc.graph_of(first, (4, 2, 4))(x.transpose(0, 3, 1, 2))[0], flat.reshape(1, 1, 4, 8))
+
+
+def test_squared_difference() -> None:
+    assert gc.graph_of(op("SquaredDifference", IN0, 0.5), (2,))(np.array([[2.0, 0.0]], F32))[0].tolist() == [[2.25, 0.25]]
 
 
 def test_clip_prefers_its_lower_bound() -> None:

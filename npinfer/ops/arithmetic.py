@@ -233,6 +233,11 @@ def binary_operation(call: LayerCall, *args: Any) -> Value:
     return binary(call, _BINARY[_SAME_BINARY.get(name, name)].kind, a, b)
 
 
+@operation("SquaredDifference")
+def squared_difference(call: LayerCall, a: Any, b: Any) -> Value:
+    return unary(call, "square", binary(call, "subtract", a, b))
+
+
 @operation("Round")
 def round_operation(call: LayerCall, x: Value) -> Value:
     decimals = int(call.config.get("decimals") or 0)

@@ -171,7 +171,9 @@ def _letters(call: LayerCall, subscripts: str, ranks: list[int]) -> tuple[list[s
 def einsum(call: LayerCall, *args: Any) -> Value:
     subscripts = call.config["subscripts"]
     constants = [k for k, a in enumerate(args) if not isinstance(a, Value)]
-    if len(constants) > 1 or len(constants) == len(args):
+    if len(constants) == len(args):  # tf.keras records tf.einsum's subscripts alone, and can't load that file itself
+        call.refuse("the file doesn't tell its operands")
+    if len(constants) > 1:
         call.refuse("more than one constant operand")
     arrays = [a if isinstance(a, Value) else np.asarray(a) for a in args]
     ranks = [len(a.shape) + 1 if isinstance(a, Value) else a.ndim for a in arrays]

@@ -10,6 +10,7 @@ from npinfer.ops.indexing import GetItem
 from npinfer.ops.joining import Pad, Repeat
 from npinfer.ops.operands import cast
 from npinfer.ops.registry import LayerCall, Value, layer, operation
+from npinfer.ops.reshape import Reshape, transposed
 from npinfer.ops.resize import METHODS, Resize
 from npinfer.ops.windows import as_asked, channels_last, several
 
@@ -163,6 +164,29 @@ def center_crop(call: LayerCall, x: Value) -> Value:
 @operation("Resize")
 def resize_operation(call: LayerCall, x: Value) -> Value:
     size = call.config["size"]
+    if not isinstance(size, (list, tuple)) or len(size) != 2 or not all(isinstance(n, int) for n in size):
+        call.refuse(f"size={size!r}; two whole numbers are needed")
     for reason in _check_resizing(call.config):
         call.refuse(reason)
     return as_asked(call, _resized(call, channels_last(call, x, 2), int(size[0]), int(size[1])))
+
+
+@operation("DepthToSpace", "SpaceToDepth")
+def depth_and_space(call: LayerCall, x: Value) -> Value:
+    """Each pixel's channels are a block of pixels, row by row, or the other way round (keras.ops.depth_to_space)."""
+    for reason in _format(call.config):
+        call.refuse(reason)
+    b, x = int(call.config["block_size"]), channels_last(call, x, 2)
+    h, w, c = x.shape
+    if h is None or w is None or c is None:
+        call.refuse("an image size that is unknown")
+    if call.layer.class_name == "DepthToSpace":
+        if b < 1 or c % (b * b):
+            raise ShapeError(f"layer {call.name!r}: {c} channels don't make blocks of {b} x {b}")
+        parts, made = (h, w, b, b, c // (b * b)), (h * b, w * b, c // (b * b))
+    else:
+        if b < 1 or h % b or w % b:
+            raise ShapeError(f"layer {call.name!r}: {h} x {w} pixels don't make blocks of {b} x {b}")
+        parts, made = (h // b, b, w // b, b, c), (h // b, w // b, b * b * c)
+    blocks = transposed(call, call.emit(Reshape(parts), x), (0, 2, 1, 3, 4))
+    return as_asked(call, call.emit(Reshape(made), blocks))

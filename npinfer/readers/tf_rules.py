@@ -93,6 +93,10 @@ RULES: dict[str, Rule] = {
         f"nn.{f}": Rule(name, ("features",))
         for f, name in {"relu": "Relu", "relu6": "Relu6", "elu": "Elu", "selu": "Selu", "softsign": "Softsign"}.items()
     },
+    "math.squared_difference": Rule("SquaredDifference", ("x", "y")),
+    "math.scalar_mul": Rule("Multiply", ("scalar", "x")),
+    "nn.bias_add": Rule("Add", ("value", "bias")),
+    "math.log_sigmoid": Rule("LogSigmoid"),
     "nn.sigmoid": Rule("Sigmoid"),
     "nn.tanh": Rule("Tanh"),
     "nn.softplus": Rule("Softplus", ("features",)),
@@ -120,10 +124,17 @@ RULES: dict[str, Rule] = {
     "math.argmax": Rule("Argmax", ("input",), {"axis": "axis"}, {"axis": 0}),
     "math.argmin": Rule("Argmin", ("input",), {"axis": "axis"}, {"axis": 0}),
     "math.cumsum": Rule("Cumsum", ("x",), {"axis": "axis"}, {"axis": 0}),
+    "math.cumprod": Rule("Cumprod", ("x",), {"axis": "axis"}, {"axis": 0}),
+    "sort": Rule("Sort", ("values",), {"axis": "axis"}),
+    "math.top_k": Rule("TopK", ("input",), {"k": "k", "sorted": "sorted"}, {"k": 1}),
+    "roll": Rule("Roll", ("input",), {"shift": "shift", "axis": "axis"}),
+    "norm": Rule("Norm", ("tensor",), {**REDUCE, "ord": "ord"}),
+    "math.reduce_euclidean_norm": Rule("Norm", ("input_tensor",), REDUCE),
     "math.l2_normalize": Rule("Normalize", ("x",), {"axis": "axis", "epsilon": "epsilon"}, {"order": 2, "epsilon": 1e-12}),
     "clip_by_value": Rule("Clip", ("t",), {"clip_value_min": "x_min", "clip_value_max": "x_max"}),
     "reshape": Rule("Reshape", ("tensor",), {"shape": "newshape"}),
     "transpose": Rule("Transpose", ("a",), {"perm": "axes"}),
+    "linalg.matrix_transpose": Rule("Swapaxes", ("a",), {}, {"axis1": -2, "axis2": -1}),
     "expand_dims": Rule("ExpandDims", ("input",), {"axis": "axis"}),
     "squeeze": Rule("Squeeze", ("input",), {"axis": "axis"}),
     "concat": Rule("Concatenate", ("values",), {"axis": "axis"}),
@@ -146,6 +157,14 @@ RULES: dict[str, Rule] = {
     "stop_gradient": Rule("StopGradient", ("input",)),
     "__operators__.getitem": Rule("GetItem", ("tensor", "slice_spec")),
     "reverse": Rule("Flip", ("tensor",), {"axis": "axis"}),
+    **{
+        f"nn.{f}_pool{end}": Rule(name, ("input",), {"ksize": "pool_size", "strides": "strides", "padding": "padding"})
+        for f, name in {"max": "MaxPool", "avg": "AveragePool"}.items()
+        for end in ("", "1d", "2d", "3d")
+    },
+    "nn.depth_to_space": Rule("DepthToSpace", ("input",), {"block_size": "block_size"}),
+    "nn.space_to_depth": Rule("SpaceToDepth", ("input",), {"block_size": "block_size"}),
+    "image.resize": Rule("Resize", ("images",), {"size": "size", "method": "interpolation", "antialias": "antialias"}),
 }
 #: keyword arguments that change nothing (at these values)
 IDLE: dict[str, tuple[Any, ...]] = {
@@ -164,7 +183,12 @@ IDLE: dict[str, tuple[Any, ...]] = {
     "beta": (1, 1.0),
     "training": (),
     "mask": (),
+    "direction": ("ASCENDING",),
+    "data_format": (None, "NWC", "NHWC", "NDHWC"),
+    "preserve_aspect_ratio": (False,),
 }
+#: other names of the same functions
+ALIASES = {"nn.l2_normalize": "math.l2_normalize", "matmul": "linalg.matmul", "linalg.norm": "norm", "nn.top_k": "math.top_k"}
 #: flags in a graph's node_def → the function's, where they count
 NODE_FLAGS = {"transpose_a": "transpose_a", "transpose_b": "transpose_b", "adj_x": "adjoint_a", "adj_y": "adjoint_b"}
 #: names in a graph's node_def → the function's name in RULES

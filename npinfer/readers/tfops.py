@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from npinfer.readers.archive import Call, Layer
-from npinfer.readers.tf_rules import IDLE, NODE_FLAGS, NODE_OPS, RULES, Rule
+from npinfer.readers.tf_rules import ALIASES, IDLE, NODE_FLAGS, NODE_OPS, RULES, Rule
 
 
 def modern(layer: Layer) -> Layer:
@@ -20,9 +20,11 @@ def modern(layer: Layer) -> Layer:
     if not isinstance(name, str):
         return layer
     short = re.sub(r"^(tf\.|compat\.v1\.|raw_ops\.)+", "", name)
-    short = {"nn.l2_normalize": "math.l2_normalize", "matmul": "linalg.matmul"}.get(short, short)
+    short = ALIASES.get(short, short)
     if short == "math.add_n":  # a sum of a list, as the merge layer's
         return layer.replace(class_name="Add", config={}, calls=tuple(Call(c.args[:1]) for c in layer.calls), dtype=None)
+    if short == "keras.backend.batch_flatten":
+        return layer.replace(class_name="Flatten", config={}, calls=tuple(Call(c.args[:1]) for c in layer.calls), dtype=None)
     rule = RULES.get(short) or RULES.get(f"math.{short}")
     if rule is None or len({_shape_of(rule, c) for c in layer.calls}) > 1:
         return _named(layer, f"tf.{name}")
@@ -87,7 +89,29 @@ def _pad(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, "mode": str(config.get("mode", "constant")).lower()}
 
 
-_FINISH: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"Normalize": _normalize, "Split": _split, "Pad": _pad}
+def _norm(config: dict[str, Any]) -> dict[str, Any]:
+    order = config.get("ord")
+    return {**config, "ord": None if order == "euclidean" else order, "keepdims": config.get("keepdims") or False}
+
+
+def _pool(config: dict[str, Any]) -> dict[str, Any]:
+    """TensorFlow's sizes may count the batch and the channels."""
+    found = {**config, "padding": str(config.get("padding")).lower(), "data_format": "channels_last"}
+    for key in ("pool_size", "strides"):
+        sizes = config.get(key)
+        if isinstance(sizes, (list, tuple)) and len(sizes) > 2 and sizes[0] == sizes[-1] == 1:
+            found[key] = list(sizes[1:-1])
+    return found
+
+
+_FINISH: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "Normalize": _normalize,
+    "Split": _split,
+    "Pad": _pad,
+    "Norm": _norm,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+}
 
 
 def _named(layer: Layer, class_name: str) -> Layer:

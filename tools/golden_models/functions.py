@@ -197,8 +197,34 @@ tf_functions(
     ],
 )
 tf_functions("split", (4, 6), lambda tf, x: [*tf.split(x, 2, axis=-1), *tf.unstack(x, axis=1)], "ok-or-refuse")
+tf_functions("matmul", (4, 6), lambda tf, x: tf.matmul(x, x, transpose_b=True))
+tf_functions("einsum", (4, 6), lambda tf, x: tf.einsum("bij,bkj->bik", x, x), "refuse")  # its operands aren't saved
 tf_functions(
-    "matmul", (4, 6), lambda tf, x: [tf.matmul(x, x, transpose_b=True), tf.einsum("bij,bkj->bik", x, x)], "ok-or-refuse"
+    "more",
+    (4, 6),
+    lambda tf, x: [
+        tf.norm(x, axis=-1),
+        tf.math.squared_difference(x, 0.5),
+        tf.math.log_sigmoid(x),
+        tf.roll(x, 1, axis=1),
+        tf.sort(x, axis=-1),
+        tf.nn.bias_add(x, tf.constant([1.0, 2, 3, 4, 5, 6])),
+        tf.linalg.matrix_transpose(x),
+        tf.keras.backend.batch_flatten(x),
+    ],
+    "ok-or-refuse",
+)
+tf_functions(
+    "images",
+    (4, 6, 4),
+    lambda tf, x: [
+        tf.image.resize(x, (8, 9)),
+        tf.nn.max_pool2d(x, 2, 2, "VALID"),
+        tf.nn.avg_pool2d(x, 3, 2, "SAME"),
+        tf.nn.depth_to_space(x, 2),
+        tf.nn.space_to_depth(x, 2),
+    ],
+    "ok-or-refuse",
 )
 tf_functions(
     "where",
