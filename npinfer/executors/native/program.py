@@ -8,10 +8,9 @@ share memory. Nothing here needs Numba.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from npinfer.executors.native import opcodes, record
 from npinfer.executors.native.opcodes import (
@@ -35,6 +34,9 @@ from npinfer.executors.native.opcodes import (
 from npinfer.executors.native.places import F32, Place, assign, buffer, up
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Graph, Node, Op, Spec
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 TILE_ROWS = 24  # samples that go through the layers together: four register blocks of six. More of them …
 NEAR = 1 << 15  # … if what lies between the layers then still fits into the first-level cache,
