@@ -221,8 +221,10 @@ def generator(*key):
 
 
 def seeded(kit, model, name):
-    """New values for all weights of a model, in the order of get_weights."""
-    named = [(getattr(w, "path", None) or w.name).lower() for w in model.weights]
+    """New values for all weights of a model, in the order of get_weights, which standalone Keras 1 and 2 take layer by layer."""
+    by_layer = kit.major < 3 and not kit.tf_keras
+    held = [w for layer in model.layers for w in layer.weights] if by_layer else model.weights
+    named = [(getattr(w, "path", None) or w.name).lower() for w in held]
     values, found = model.get_weights(), []
     for k, (label, old) in enumerate(zip(named, values)):
         rng, last = generator(name, k), label.split("/")[-1]
