@@ -221,7 +221,7 @@ def generator(*key):
 
 
 def seeded(kit, model, name):
-    """New values for all weights of a model, in the order of get_weights, which standalone Keras 1 and 2 take layer by layer."""
+    """New values for all weights of a model, in the order of get_weights: layer by layer in standalone Keras 1 and 2."""
     by_layer = kit.major < 3 and not kit.tf_keras
     held = [w for layer in model.layers for w in layer.weights] if by_layer else model.weights
     named = [(getattr(w, "path", None) or w.name).lower() for w in held]
