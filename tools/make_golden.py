@@ -180,7 +180,7 @@ class Kit:
 
     def clear(self, floatx):
         backend = self.keras.backend
-        backend.clear_session()
+        getattr(backend, "clear_session", lambda: None)()  # Keras 1 on Theano has none
         (self.keras.config if hasattr(self.keras, "config") and self.major == 3 else backend).set_floatx(floatx)
         self.inputs, self.tensors, self.fixed, self.keys = [], [], None, None
 
