@@ -116,6 +116,26 @@ def test_the_shortcut_to_common_layers_is_right() -> None:
         assert registry.LAYERS[class_name].function.__module__ == f"npinfer.ops.{family}"
 
 
+FIRST_LAYERS = """
+import sys, threading
+from npinfer.ops import registry
+from npinfer.readers.archive import Layer
+sys.setswitchinterval(1e-5)
+found, start = {}, threading.Barrier(4)
+def find(name):
+    start.wait()
+    found[name] = registry.find(Layer(name, name, {})) is not None
+threads = [threading.Thread(target=find, args=(n,)) for n in ("Cropping2D", "ConvLSTM2D", "UpSampling2D", "MultiHeadAttention")]
+for t in threads: t.start()
+for t in threads: t.join()
+print(all(found.values()), len(found))
+"""
+
+
+def test_threads_that_load_their_first_models_at_once_find_all_layers() -> None:
+    assert fresh(FIRST_LAYERS) == "True 4"
+
+
 #: what the main road, from a file of common layers to a prediction, does without
 SLOW_IMPORTS = {
     *("numba", "llvmlite", "zipfile", "pathlib", "logging", "hashlib", "_hashlib", "dataclasses", "concurrent.futures", "html"),

@@ -100,6 +100,30 @@ def test_numbers_of_64_bits() -> None:
         assert {n: ours.read(n) for n in ours.names} == {n: theirs.read(n) for n in theirs.namelist()} == CONTENT
 
 
+def test_bytes_before_an_archive_of_64_bits() -> None:
+    ours = of(b"#!/bin/sh\n" * 50 + sixty_four(written("deflated")))
+    assert {n: ours.read(n) for n in ours.names} == CONTENT
+
+
+@pytest.mark.parametrize("place", [2**63, 2**64 - 1])
+def test_a_directory_that_is_nowhere(place: int) -> None:
+    data = sixty_four(written("deflated"))
+    at = data.index(b"PK\x06\x07")
+    data = data[: at - 56] + b"....", data[at - 52 : at + 8], struct.pack("<Q", place), data[at + 16 :]
+    with pytest.raises(FormatError):
+        of(b"".join(data))
+
+
+def test_members_that_share_bytes_are_refused() -> None:
+    """Each would be unpacked, so that a small file could take hours."""
+    data = written("stored")
+    first = data.index(b"PK\x01\x02")
+    second = data.index(b"PK\x01\x02", first + 1)
+    inside = struct.pack("<I", struct.unpack_from("<I", data, second + 42)[0] - 1)
+    with pytest.raises(FormatError, match="overlaps another"):
+        of(data[: second + 42] + inside + data[second + 46 :])
+
+
 def test_any_byte_changed_is_noticed_or_harmless() -> None:
     """A flipped bit of an archive gives an error or the same bytes under another name, never other bytes."""
     data = written("deflated")

@@ -71,6 +71,6 @@ def load_families() -> None:
     """Import every family once, so that its layers are registered."""
     global _loaded
     if not _loaded:
-        _loaded = True
         for name in FAMILIES:
             import_module(f"npinfer.ops.{name}")
+        _loaded = True  # not before: other threads would go on with half of them

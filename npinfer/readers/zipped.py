@@ -8,7 +8,7 @@ from collections.abc import Callable
 from npinfer.errors import FormatError, LimitError
 from npinfer.readers.limits import reading
 from npinfer.readers.source import Source
-from npinfer.readers.zip_entries import DEFLATED, STORED, Entry, begin, entries, unpack
+from npinfer.readers.zip_entries import DEFLATED, LOCAL_SIZE, STORED, Entry, begin, entries, unpack
 
 END, END_SIZE = b"PK\x05\x06", 22
 LOCATOR, LOCATOR_SIZE = b"PK\x06\x07", 20
@@ -38,6 +38,11 @@ class Zip:
             if name.startswith("/") or ".." in name.replace("\\", "/").split("/") or ":" in name.split("/")[0]:
                 raise FormatError(f"{where}: member {name!r} leads out of the archive; save the file again")
             self.members[name] = member
+        end = 0
+        for member in sorted(members, key=lambda m: m.start):
+            if member.start < end:  # or a small file could have its bytes unpacked a thousand times
+                raise FormatError(f"{where}: member {member.name!r} overlaps another; save the file again")
+            end = member.start + LOCAL_SIZE + len(member.raw_name) + member.packed
 
     def only(self, expected: Callable[[str], bool], what: str) -> None:
         """Raises FormatError for the first member that mustn't be there."""
@@ -93,11 +98,14 @@ class Zip:
         size, offset = struct.unpack_from("<II", tail, at + 12)
         end = start + at
         if tail[max(at - LOCATOR_SIZE, 0) : at].startswith(LOCATOR):
-            record_at = struct.unpack_from("<Q", tail, at - LOCATOR_SIZE + 8)[0]
-            record = source.read_at(record_at, END64_SIZE)
-            if len(record) == END64_SIZE and record.startswith(END64):
-                size, offset = struct.unpack_from("<QQ", record, 40)
-                end = record_at
+            told = struct.unpack_from("<Q", tail, at - LOCATOR_SIZE + 8)[0]
+            for record_at in (end - LOCATOR_SIZE - END64_SIZE, told):  # told is wrong where bytes precede the archive
+                with reading(source.name, "download or save the file again"):
+                    record = source.read_at(record_at, END64_SIZE)
+                if len(record) == END64_SIZE and record.startswith(END64):
+                    size, offset = struct.unpack_from("<QQ", record, 40)
+                    end = record_at
+                    break
         if size > ROOM * source.limits.members:
             raise LimitError(f"{source.name}: a zip directory of {size:,} bytes; see Limits.members")
         if end - size - offset < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import struct
 from pathlib import Path
 from typing import Any
@@ -192,3 +193,12 @@ def test_the_cpu_is_what_linux_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert other[1] != known[1]
     monkeypatch.setattr("sys.platform", "freebsd")
     assert link.cpu() is None
+
+
+@pytest.mark.parametrize("text", ["", "flags\t: fpu sse2", "flags\t: fpu sse2\n", "flags\t: fpu sse2\n\nflags\t: none\n\n"])
+def test_what_linux_says_may_end_anywhere(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sandboxes show less of /proc than Linux does."""
+    monkeypatch.setattr(link, "open", lambda *_, **__: io.StringIO(text), raising=False)
+    found = link.cpu()
+    assert (found is None) == (text == "")
+    assert found is None or "fpu sse2" in found[1]

@@ -19,6 +19,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, Final
 
 from npinfer.errors import FormatError
@@ -67,7 +68,7 @@ def cpu() -> tuple[str, str] | None:
         return None
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-            lines = [line.partition(":") for line in iter(file.readline, "\n") if line]  # of the first processor
+            lines = [line.partition(":") for line in takewhile(str.strip, file)]  # of the first processor
     except OSError:
         return None
     said = {name.strip(): value.strip() for name, _, value in lines}
