@@ -12,7 +12,7 @@ def parser() -> argparse.ArgumentParser:
     commands = p.add_subparsers(dest="command", required=True)
     r = commands.add_parser("run", help="measure, write a result file and pictures")
     r.add_argument("--cases", type=words, default=[], metavar="WORD,…", help="only networks whose name contains one of these")
-    r.add_argument("--peers", type=words, default=["onnxruntime", "litert", "openvino"], metavar="PEER,…")
+    r.add_argument("--peers", type=words, default=["onnxruntime", "litert", "openvino", "jax", "numpy"], metavar="PEER,…")
     r.add_argument("--engines", type=words, default=["native", "numpy"], metavar="E,…")
     r.add_argument(
         "--python", action="append", default=[], metavar="PEER=PYTHON", help="an interpreter that has a peer (keras)"

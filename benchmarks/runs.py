@@ -79,13 +79,13 @@ def write(result: Mapping[str, Any], out: Path) -> None:
 
 
 def pictures(result: Mapping[str, Any], out: Path) -> None:
-    """The networks of SHOWN as SVG beside the result file, where matplotlib is installed."""
+    """The networks of SHOWN as PNG beside the result file, where matplotlib is installed."""
     for name in (n for n in SHOWN if n in result["cases"]):
         try:
-            plots.check("picture.svg")
+            plots.check("picture.png")
         except EngineError:
             return
-        plots.draw(result["cases"][name], "bench", str(out.with_name(f"{out.stem}-{name}.svg")))
+        plots.draw(result["cases"][name], "bench", str(out.with_name(f"{out.stem}-{name}.png")))
 
 
 def files(network: Network, folder: Path) -> tuple[str, list[str]]:

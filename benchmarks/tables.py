@@ -71,6 +71,7 @@ def label(name: str) -> str:
         "litert": "LiteRT",
         "openvino": "OpenVINO (f32)",
         "jax": "JAX (jit)",
+        "numpy": "NumPy, `f(x @ W + b)`",
         "keras": "Keras `model.predict`",
     }.get(name, name)
 
@@ -192,7 +193,7 @@ def threads(result: Result) -> str:
 def pictures(path: Path) -> Iterator[str]:
     """Links to the pictures beside a result file."""
     for name in SHOWN:
-        picture = path.with_name(f"{path.stem}-{name}.svg")
+        picture = path.with_name(f"{path.stem}-{name}.png")
         if picture.exists():
             yield f"![{name}: one sample, batches, roofline](benchmarks/results/{picture.name})"
 

@@ -597,3 +597,13 @@ def test_threads_are_pinned_before_numpy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": root, "PATH": ""}
     )
     assert json.loads(done.stdout)["machine"]["blas_threads"] in (1, None)
+
+
+def test_layers_written_by_hand() -> None:
+    c = context(DENSE)
+    runner = peers.open_peer("numpy", c)
+    assert runner.note == "f(x @ W + b)"
+    xs = c.pool(5)
+    np.testing.assert_allclose(runner.outputs(xs)[0], c.model(xs[0]), rtol=1e-5, atol=1e-6)
+    with pytest.raises(peers.Absent, match="chains of Dense layers"):
+        peers.open_peer("numpy", context(str(GOLDEN / "k3new/t3-mask-lstm.h5")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-PEERS = ("onnxruntime", "litert", "openvino", "jax", "keras")
+PEERS = ("onnxruntime", "litert", "openvino", "jax", "keras", "numpy")
 ENGINES = ("native", "numpy", "reference")
 
 

@@ -260,6 +260,13 @@ def _sizes(shape: Any) -> list[Any]:
     return [d.get_length() if d.is_static else None for d in shape]
 
 
+def numpy(context: Context) -> Runner:
+    """f(x @ W + b) a layer, as people write it by hand."""
+    from npinfer.bench.plain_numpy import plain_numpy
+
+    return plain_numpy(context)
+
+
 def jax(context: Context) -> Runner:
     """jax.jit of the same graph, where JAX can run its ops."""
     from npinfer.bench.jax_net import jax_function
@@ -278,6 +285,7 @@ PEERS: dict[str, Callable[[Context], Runner]] = {
     "onnxruntime": onnxruntime,
     "litert": litert,
     "openvino": openvino,
+    "numpy": numpy,
     "jax": jax,
     "keras": keras,
 }

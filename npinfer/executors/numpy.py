@@ -15,7 +15,7 @@ import numpy as np
 
 from npinfer.executors import numpy_spatial  # noqa: F401  (adds its ops to numpy_calls.CALLS)
 from npinfer.executors.memory import Memory, value_bytes, weight_bytes
-from npinfer.executors.numpy_calls import Call, calls_for, is_native, is_quiet
+from npinfer.executors.numpy_calls import Call, calls_for, is_native, is_quiet, joined
 from npinfer.executors.signature import fix, sizes
 from npinfer.executors.steps import BoundStep
 from npinfer.graph import Array, Graph
@@ -30,7 +30,7 @@ class Plan:
     def __init__(self, graph: Graph, rows: int | None, results_of: Plan | None = None) -> None:
         lead = () if rows is None else (rows,)
         self.buffers: list[Array] = []
-        self.calls: list[Call] = []
+        calls: list[Call] = []
         self.quiet = all(
             is_quiet(node.op, rows is None and len(graph.specs[node.inputs[0]].shape) == 1) for node in graph.nodes
         )
@@ -48,21 +48,21 @@ class Plan:
         for k, node in enumerate(graph.nodes):
             inputs = [self.buffers[v] for v in node.inputs]
             outputs = [self.buffers[v] for v in graph.results(k)]
-            self.calls += calls_for(node.op, inputs, outputs, rows is None)
+            calls += calls_for(node.op, inputs, outputs, rows is None)
         views = [b[:-1] if b.ndim == 1 else b for b in self.buffers]
         self.inputs = views[: len(graph.inputs)]
         self.results = [views[v] for v in (*graph.outputs, *(s.output for s in graph.states))]
         if results_of is not None:
             self.results = results_of.results  # the very same array objects
+        self.run = joined(calls)
         #: what a step of one input and one output needs, in one read
-        self.plain = (self.inputs or [np.zeros(0)])[0], tuple(self.calls), self.results[0], self.quiet
+        self.plain = (self.inputs or [np.zeros(0)])[0], self.run, self.results[0], self.quiet
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """Results as views on the plan's buffers, valid until its next call."""
         for buffer, x in zip(self.inputs, arrays):
             buffer[...] = x
-        for call in self.calls:
-            call()
+        self.run()
         return self.results
 
 
@@ -192,11 +192,10 @@ class NumpyStep(BoundStep):
                 plan = shelf.pop()
             except IndexError:
                 plan = plans.make(self._lead, self._shapes)
-        x_in, calls, y, quiet = plan.plain
+        x_in, run, y, quiet = plan.plain
         if quiet:
             x_in[...] = x
-            for call in calls:
-                call()
+            run()
         else:
             with np.errstate(all="ignore"):
                 plan([x])
