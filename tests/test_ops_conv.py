@@ -442,3 +442,14 @@ def test_ranks_that_contradict_the_layer() -> None:
             gc.graph_of(Layer(name, "k", config), (9, 2), weights={"kernel": KERNEL})
     with pytest.raises(ShapeError, match="leaves nothing"):
         gc.graph_of(Layer("Cropping1D", "k", {"cropping": [4, 5]}), (9, 2))
+
+
+def test_same_pooling_of_theano_begins_earlier() -> None:
+    """As Keras 1.1.2 on Theano computes it; TensorFlow's windows of two begin at the first element."""
+    x = np.arange(1, 6, dtype=np.float32).reshape(1, 5, 1)
+    config = {"pool_size": [2], "strides": [2], "padding": "same"}
+    theano = Version(1, (1, 1, 2), backend="theano")
+    y = gc.graph_of(Layer("MaxPooling1D", "k", config), (5, 1), version=theano)(x)[0]
+    np.testing.assert_array_equal(y, np.array([1, 3, 5], np.float32).reshape(1, 3, 1))
+    with pytest.raises(UnsupportedError, match="Theano with a size that is unknown"):
+        gc.graph_of(Layer("MaxPooling1D", "k", config), (None, 1), version=theano)

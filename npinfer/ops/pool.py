@@ -9,6 +9,7 @@ import numpy as np
 
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Op, Spec
+from npinfer.ops.indexing import GetItem
 from npinfer.ops.registry import LayerCall, Value, layer, operation
 from npinfer.ops.windows import Padding, as_asked, channels_last, padded, pairs_of, several, window_count
 
@@ -129,8 +130,24 @@ def pooled(call: LayerCall, x: Value, rank: int, kind: str) -> Value:
     window = several(call, call.config["pool_size"], rank, "pool_size")
     found = call.config.get("strides")
     strides = window if found is None else several(call, found, rank, "strides")
-    op = Pool(kind, window, strides, call.config.get("padding", "valid"))
-    return as_asked(call, call.emit(op, channels_last(call, x, rank)))
+    padding: Padding = call.config.get("padding", "valid")
+    x = channels_last(call, x, rank)
+    if padding == "same" and call.version.backend == "theano":
+        return as_asked(call, _theano_same(call, x, kind, window, strides))
+    return as_asked(call, call.emit(Pool(kind, window, strides, padding), x))
+
+
+def _theano_same(call: LayerCall, x: Value, kind: str, window: tuple[int, ...], strides: tuple[int, ...]) -> Value:
+    """Keras on Theano let the first window of an axis begin window - 2 places before the first element, or window - 1 where the
+    window is even or 1, and cut the result to the length that TensorFlow's has."""
+    pairs, counts = [], []
+    for n, k, stride in zip(x.shape, window, strides):
+        if n is None:
+            call.refuse("padding='same' of Keras on Theano with a size that is unknown")
+        before, count = k - 2 if k % 2 and k > 1 else k - 1, -(-n // stride)
+        pairs.append((before, max((count - 1) * stride + k - n - before, 0)))
+        counts.append(slice(0, count))
+    return call.emit(GetItem(tuple(counts)), call.emit(Pool(kind, window, strides, tuple(pairs)), x))
 
 
 def _pool(rank: int, kind: str) -> Callable[[LayerCall, Value], Value]:
