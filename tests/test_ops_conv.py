@@ -453,3 +453,16 @@ def test_same_pooling_of_theano_begins_earlier() -> None:
     np.testing.assert_array_equal(y, np.array([1, 3, 5], np.float32).reshape(1, 3, 1))
     with pytest.raises(UnsupportedError, match="Theano with a size that is unknown"):
         gc.graph_of(Layer("MaxPooling1D", "k", config), (None, 1), version=theano)
+
+
+def test_same_convolution_of_theano_begins_half_a_kernel_earlier() -> None:
+    """Even kernels and strides: TensorFlow's windows begin elsewhere (here at the first element)."""
+    x, weights = np.arange(1, 5, dtype=np.float32).reshape(1, 4, 1), {"kernel": np.ones((2, 1, 1), np.float32)}
+    config = {"filters": 1, "kernel_size": [2], "strides": [2], "padding": "same", "use_bias": False}
+    theano = Version(1, (1, 1, 2), backend="theano")
+    layer = Layer("Conv1D", "k", config)
+    for version, want in ((theano, [1, 5]), (gc.KERAS3, [3, 7])):
+        y = gc.graph_of(layer, (4, 1), version=version, weights=weights)(x)[0]
+        np.testing.assert_array_equal(y, np.array(want, np.float32).reshape(1, 2, 1))
+    with pytest.raises(UnsupportedError, match="Theano with strides and a size that is unknown"):
+        gc.graph_of(layer, (None, 1), version=theano, weights=weights)

@@ -194,7 +194,22 @@ def convolve(call: LayerCall, x: Value, rank: int, kernel: Array, bias: Array | 
     strides = several(call, call.config.get("strides", 1), rank, "strides")
     dilation = several(call, call.config.get("dilation_rate", 1), rank, "dilation_rate")
     x = as_float(call, x)
-    return call.emit(Conv(kernel, bias, strides, call.config.get("padding", "valid"), dilation, groups), x)
+    padding: Padding = call.config.get("padding", "valid")
+    if padding == "same" and call.version.backend == "theano":
+        padding = _theano_same(call, x.shape[:-1], kernel.shape, strides, dilation)
+    return call.emit(Conv(kernel, bias, strides, padding, dilation, groups), x)
+
+
+def _theano_same(call: LayerCall, sizes: Shape, kernel: Shape, strides: Shape, dilation: Shape) -> tuple[tuple[int, int], ...]:
+    """Keras on Theano always let half of the kernel stand before the first element; TensorFlow depends on size and strides."""
+    pairs = []
+    for n, k, stride, step in zip(sizes, kernel, strides, dilation):
+        reach = ((k or 1) - 1) * (step or 1) + 1
+        if n is None and stride != 1:
+            call.refuse("padding='same' of Keras on Theano with strides and a size that is unknown")
+        last = 0 if n is None else (-(-n // (stride or 1)) - 1) * (stride or 1) - n + 1
+        pairs.append((reach // 2, max(last + reach - 1 - reach // 2, 0)))
+    return tuple(pairs)
 
 
 def activated(call: LayerCall, y: Value) -> Value:
