@@ -94,7 +94,7 @@ def pick(keys: Sequence[str], names: Sequence[str], prefixes: Sequence[str], pat
             return [alone]
     raise FormatError(
         f"{path}: holds {', '.join(map(repr, keys)) or 'no arrays'}; needs {', '.join(map(repr, names))}, "
-        f"or {prefixes[0]}0 … {prefixes[0]}{len(names) - 1}"
+        f"or {prefixes[0]}0{f' … {prefixes[0]}{len(names) - 1}' if len(names) > 1 else ''}"
     )
 
 

@@ -109,9 +109,9 @@ def test_bytes_before_an_archive_of_64_bits() -> None:
 def test_a_directory_that_is_nowhere(place: int) -> None:
     data = sixty_four(written("deflated"))
     at = data.index(b"PK\x06\x07")
-    data = data[: at - 56] + b"....", data[at - 52 : at + 8], struct.pack("<Q", place), data[at + 16 :]
+    data = data[: at - 56] + b"...." + data[at - 52 : at + 8] + struct.pack("<Q", place) + data[at + 16 :]
     with pytest.raises(FormatError):
-        of(b"".join(data))
+        of(data)
 
 
 def test_members_that_share_bytes_are_refused() -> None:
@@ -122,6 +122,17 @@ def test_members_that_share_bytes_are_refused() -> None:
     inside = struct.pack("<I", struct.unpack_from("<I", data, second + 42)[0] - 1)
     with pytest.raises(FormatError, match="overlaps another"):
         of(data[: second + 42] + inside + data[second + 46 :])
+
+
+def test_folders_are_no_members() -> None:
+    """Programs that pack a folder write entries for those within it."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as z:
+        for name, data in {"folder/": b"", "folder/a": b"1", "odd/": b"2"}.items():
+            z.writestr(name, data)
+    assert of(file.getvalue()).names == ("folder/a", "odd/")
+    with pytest.raises(FormatError, match="leads out"):
+        of(file.getvalue().replace(b"folder/", b"../../."))
 
 
 def test_any_byte_changed_is_noticed_or_harmless() -> None:

@@ -19,7 +19,7 @@ ENCRYPTED, METHODS = 0x41, (STORED, DEFLATED)
 
 
 class Zip:
-    """An open zip whose members' names, kinds and sizes are in order. `names` are all of them, in the archive's order."""
+    """An open zip whose members' names, kinds and sizes are in order. `names` are all but folders, in the archive's order."""
 
     def __init__(self, source: Source) -> None:
         """Raises FormatError for names that lead out of the archive or are there twice, LimitError for too many members."""
@@ -38,6 +38,8 @@ class Zip:
             if name.startswith("/") or ".." in name.replace("\\", "/").split("/") or ":" in name.split("/")[0]:
                 raise FormatError(f"{where}: member {name!r} leads out of the archive; save the file again")
             self.members[name] = member
+        for name in [m.name for m in members if m.name.endswith("/") and m.size == 0]:
+            del self.members[name]  # a folder, as programs write them that pack folders
         end = 0
         for member in sorted(members, key=lambda m: m.start):
             if member.start < end:  # or a small file could have its bytes unpacked a thousand times
