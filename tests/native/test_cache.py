@@ -333,6 +333,16 @@ def test_numba_that_fails_to_import(monkeypatch: pytest.MonkeyPatch) -> None:
         cache.load()
 
 
+def test_numba_that_may_not_compile(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """NUMBA_DISABLE_JIT, which people set to debug code of theirs."""
+    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
+    ok, reason = cache.available()
+    assert not ok
+    assert "NUMBA_DISABLE_JIT" in str(reason)
+    with pytest.raises(EngineError, match="unset NUMBA_DISABLE_JIT"):
+        cache.load()
+
+
 WARM = """
 import sys
 sys.modules["numba"] = None

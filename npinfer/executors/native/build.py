@@ -61,10 +61,13 @@ def compile_object(entry: Any = None, for_image: bool = False) -> bytes:
     EngineError.
     """
     try:
-        import numba  # noqa: F401
+        import numba
+
+        reason = "unset NUMBA_DISABLE_JIT" if numba.config.DISABLE_JIT else None
     except Exception as e:  # also what an installed but incompatible one raises
         reason = f"Numba can't be imported ({e}); pip install numba"
-        raise EngineError(f"the native engine has to be compiled once on this machine: {reason}") from None
+    if reason:
+        raise EngineError(f"the native engine has to be compiled once on this machine: {reason}")
     import llvmlite.binding as llvm
 
     from npinfer.executors.native import call

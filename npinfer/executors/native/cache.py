@@ -189,9 +189,11 @@ def available() -> tuple[bool, str | None]:
     if _loaded is not None:
         return True, None
     try:
-        import numba  # noqa: F401
+        import numba
     except ModuleNotFoundError:
         return False, f"Numba isn't installed, and {folder()} holds no compiled code for this version and CPU; {INSTALL}"
     except Exception as e:
         return False, f"Numba can't be imported ({e}); {INSTALL} in a version for this NumPy and Python"
+    if numba.config.DISABLE_JIT:
+        return False, "the native engine has yet to be compiled, and NUMBA_DISABLE_JIT is set; unset it once"
     return True, None
