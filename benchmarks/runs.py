@@ -75,7 +75,7 @@ def run(o: Namespace) -> int:
 
 def write(result: Mapping[str, Any], out: Path) -> None:
     """The result file; written after each network too, so that an interrupted run leaves what it has."""
-    out.write_text(json.dumps(tidy(result), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(tidy(result), ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
 def pictures(result: Mapping[str, Any], out: Path) -> None:
@@ -85,7 +85,18 @@ def pictures(result: Mapping[str, Any], out: Path) -> None:
             plots.check("picture.png")
         except EngineError:
             return
-        plots.draw(result["cases"][name], "bench", str(out.with_name(f"{out.stem}-{name}.png")))
+        path = out.with_name(f"{out.stem}-{name}.png")
+        plots.draw(result["cases"][name], "bench", str(path))
+        shrink(path)
+
+
+def shrink(path: Path) -> None:
+    """A picture in 64 colours: a quarter of the bytes, for a repository that people clone."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(64)
+    small.save(path, optimize=True)
 
 
 def files(network: Network, folder: Path) -> tuple[str, list[str]]:
