@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native_chains import F, chain
 
 from npinfer.executors.native.executor import NativeExecutor
-from npinfer.graph import Array, Graph, Node, Op, Spec
+from npinfer.graph import Array, Graph, Op
 from npinfer.ops.activations import Activation
 from npinfer.ops.affine import Affine
 from npinfer.ops.conv import Conv
@@ -18,16 +19,11 @@ from npinfer.ops.pool import GlobalPool, Pool
 from npinfer.ops.reshape import Reshape
 from npinfer.passes import optimise
 
-F = np.dtype(np.float32)
 rng = np.random.default_rng(11)
 
 
 def normal(*shape: int) -> Array:
     return rng.normal(size=shape).astype(F)
-
-
-def chain(shape: tuple[int, ...], *ops: Op) -> Graph:
-    return Graph([Spec(shape, F, "x")], [Node(op, (k,), f"n{k}") for k, op in enumerate(ops)], [len(ops)])
 
 
 def conv(window: tuple[int, ...], channels: int, filters: int, groups: int = 1, **options: Any) -> Conv:
