@@ -18,6 +18,10 @@ FOLDER = Path(__file__).resolve().parent / "graphs"
 KERAS3 = Version(3, (3, 15, 1))
 
 
+def numbers(*shape: int, dtype: Any = np.float64) -> Array:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(dtype)
+
+
 def cases(wanted: Callable[[str], bool]) -> Iterator[Any]:
     """(file, name) of each saved model whose name is wanted."""
     for path in sorted(FOLDER.glob("*.npz")):

@@ -18,6 +18,10 @@ KERAS3, TF215, OLD = Version(3, (3, 15, 1)), Version(2, (2, 15, 0), True), Versi
 ATTENTION = ("mha", "gqa", "att", "additive")
 
 
+def numbers(*shape: int, dtype: Any = np.float32) -> Array:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(dtype)
+
+
 def files(attention: bool) -> list[Path]:
     """The model files, of attention layers or of the recurrent ones."""
     found = sorted(p for p in FOLDER.glob("*/*") if p.suffix in (".h5", ".keras"))

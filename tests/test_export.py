@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 import pytest
 from conftest import Case, cases
-from export_cases import lstm, w
+from export_layer_cases import lstm
+from export_op_case import w
 from onnx_runs import SERIES, close, run, session
 from test_golden import arrays, load
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from export_cases import CASES, PARAMETERS, F, OpCase, w
+from export_cases import CASES, PARAMETERS
+from export_op_case import F, OpCase, w
 from onnx_runs import close, run
 
 import npinfer.ops

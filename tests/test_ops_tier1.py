@@ -11,23 +11,21 @@ from typing import Any
 import keras_files as kf
 import numpy as np
 import pytest
+from keras_files import numbers
 
-import npinfer
 from npinfer.errors import DtypeError, ShapeError, UnsupportedError
 from npinfer.graph import Array, Graph, Node, Op, Spec
 from npinfer.model import Model, Options
-from npinfer.ops import load_families, quantized
+from npinfer.ops import quantized
 from npinfer.ops.activations import Activation
 from npinfer.ops.affine import Affine
 from npinfer.ops.dense import Dense
 from npinfer.ops.einsum import EinsumDense, letters
 from npinfer.ops.embedding import Embedding
-from npinfer.ops.functions import Place, PythonFunction
 from npinfer.ops.legacy import Highway, Maxout
 from npinfer.ops.masking import StepsKept, ZeroUnless
 from npinfer.ops.norm import GroupNorm, LayerNorm, RMSNorm, UnitNorm
 from npinfer.ops.parametric import ParametricSoftplus, PReLU, SReLU
-from npinfer.ops.registry import CUSTOM, LAYERS, variables_of
 from npinfer.ops.wrappers import TimeDistributed
 from npinfer.passes import optimise
 from npinfer.readers import interpret
@@ -35,12 +33,8 @@ from npinfer.readers.archive import Call, Layer, TensorRef, Version
 from npinfer.readers.lower import lower
 from npinfer.readers.raw import RawFile, stored
 
-F32, F64, I32 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
+F32, I32 = np.dtype(np.float32), np.dtype(np.int32)
 FOLDER = Path(__file__).resolve().parent / "layers"
-
-
-def numbers(*shape: int, dtype: Any = np.float32) -> Array:
-    return np.random.default_rng(sum(shape)).normal(size=shape).astype(dtype)
 
 
 # against Keras
@@ -276,7 +270,7 @@ def test_mask_refusals() -> None:
         lower(kf.archive(Layer("GroupNormalization", "g", {"groups": 1}), [(4, 3)], {}, kf.TF215, before=[masking]))
 
 
-# wrappers, functions, custom layers
+# wrappers
 
 
 def test_time_distributed_needs_no_loop_where_axes_count_from_the_end() -> None:
@@ -291,120 +285,6 @@ def test_time_distributed_needs_no_loop_where_axes_count_from_the_end() -> None:
     assert graph.specs[-1].shape == (None, 4)
     assert graph(np.zeros((0, 3, 2, 2), np.float32))[0].shape == (0, 3, 4)
     assert graph(np.zeros((2, 0, 2, 2), np.float32))[0].shape == (2, 0, 4)
-
-
-def function_model(function: Any, *shapes: tuple[int | None, ...], **kwargs: Any) -> Graph:
-    refs = [TensorRef(f"in{k}", 0, 0) for k in range(len(shapes))]
-    calls = [Call((refs if len(refs) > 1 else refs[0],), kwargs)]
-    archive = kf.archive(Layer("Lambda", "code", {}), shapes, {}, calls=calls)
-    return lower(archive, functions={"code": function} if function else {}).graph
-
-
-def test_functions_in_the_place_of_lambdas() -> None:
-    x, y = numbers(5, 4), numbers(5, 4)
-    np.testing.assert_array_equal(function_model(lambda a: a[:, ::2] * 2.0, (4,))(x)[0], 2 * x[:, ::2])
-    np.testing.assert_array_equal(function_model(lambda p: p[0] + p[1], (4,), (4,), mask=None)(x, y)[0], x + y)
-    graph = function_model(lambda a: (np.argmax(a, 1), np.float64(a.sum((1, 2)))), (4, None))
-    assert [(s.shape, s.dtype) for s in graph.specs[1:]] == [((None,), np.dtype(int)), ((), F32)]
-    graph = function_model(lambda a: np.concatenate([a, a], 1), (None, 3))
-    assert graph.specs[1].shape == (None, 3)
-    assert graph(np.zeros((2, 5, 3), np.float32))[0].shape == (2, 10, 3)
-    assert function_model(lambda a: a, (4,))(x[:0])[0].shape == (0, 4)
-
-
-def test_a_lambda_inside_a_wrapper() -> None:
-    layer = Layer("TimeDistributed", "t", {"layer": Layer("Lambda", "code", {})})
-    archive = kf.archive(layer, [(None, 4)], {})
-    graph = lower(archive, functions={"code": lambda a: a.max(1, keepdims=True)}).graph
-    x = numbers(2, 3, 4)
-    np.testing.assert_array_equal(graph(x)[0], x.max(2, keepdims=True))
-    with pytest.raises(UnsupportedError, match="never run"):
-        lower(archive)
-
-
-@pytest.mark.parametrize(
-    ("function", "error", "reason"),
-    [
-        (None, UnsupportedError, r"functions=\{"),
-        (lambda a: a - a.mean(), ShapeError, "other samples"),
-        (lambda a: a.sum(), ShapeError, "the batch"),
-        (lambda a: a[:1], ShapeError, "the batch"),
-        (lambda a: a[0, 9], UnsupportedError, "IndexError"),
-        (lambda a: np.array([["x"]] * len(a)), UnsupportedError, "numbers"),
-        (lambda a: (a,) * len(a), ShapeError, "1 arrays for one sample, 2 for two"),
-        (lambda a: a if a.shape[1] == 3 else a[..., None], ShapeError, "number of axes"),
-    ],
-)
-def test_functions_that_cannot_be_layers(function: Any, error: type[Exception], reason: str) -> None:
-    with pytest.raises(error, match=reason):
-        function_model(function, (None,))
-
-
-def test_functions_are_checked_at_each_call() -> None:
-    spec, template = Spec((4,), F32), ([Place(0)], {})
-    with pytest.raises(ShapeError, match="for a batch of 5"):
-        PythonFunction(lambda a: a[:2], template, (spec,), (spec,))(numbers(5, 4))
-    with pytest.raises(ShapeError, match="returned 2 arrays"):
-        PythonFunction(lambda a: (a, a), template, (spec,), (spec,))(numbers(5, 4))
-    with pytest.raises(ShapeError, match="was given for"):
-        PythonFunction(lambda a: a, template, (spec,), (spec,)).infer(Spec((5,), F32))
-
-
-@pytest.fixture
-def registry() -> Iterator[None]:
-    load_families()
-    custom, layers = dict(CUSTOM), dict(LAYERS)
-    yield
-    for table, kept in ((CUSTOM, custom), (LAYERS, layers)):
-        table.clear()
-        table.update(kept)
-
-
-@pytest.mark.usefixtures("registry")
-def test_registered_layers() -> None:
-    @npinfer.register_layer("mine>Scale", variables=["factor", "~steps"])
-    def scale(config: Any, weights: Any) -> Any:
-        return lambda x, **_: x * weights["factor"] + config["shift"]
-
-    layer = Layer("Scale", "s", {"shift": 1.0}, module="custom")
-    assert [(v.name, v.trainable) for v in variables_of(layer)] == [("factor", True), ("steps", False)]
-    archive = kf.archive(Layer("Scale", "s", {"shift": 1.0}), [(4,)], {"factor": np.float32([1, 2, 3, 4])})
-    x = numbers(5, 4)
-    np.testing.assert_allclose(lower(archive).graph(x)[0], x * np.float32([1, 2, 3, 4]) + 1, rtol=1e-6)
-
-    @npinfer.register_layer("Twice", variables=lambda c: ["k"] if c.get("k") else [])
-    def twice(config: Any, weights: Any) -> Op:
-        return Affine(np.float32(2), np.float32(0))
-
-    np.testing.assert_array_equal(lower(kf.archive(Layer("Twice", "t", {}), [(4,)], {})).graph(x)[0], 2 * x)
-    assert [v.name for v in variables_of(Layer("Twice", "t", {"k": 1}))] == ["k"]
-    assert ("custom", "Twice") in {(r.kind, r.name) for r in npinfer.supported()}
-
-
-@pytest.mark.usefixtures("registry")
-def test_registering_wrongly() -> None:
-    with pytest.raises(ValueError, match="replace=True"):
-        npinfer.register_layer("Dense")
-    with pytest.raises(ValueError, match="mask"):
-        npinfer.register_layer("Mine", mask="own")
-    with pytest.raises(ValueError, match="name of a class"):
-        npinfer.register_layer("")
-
-    @npinfer.register_layer("Mine")
-    def mine(config: Any, weights: Any) -> Any:
-        return 3
-
-    with pytest.raises(UnsupportedError, match="an Op or a function"):
-        lower(kf.archive(Layer("Mine", "m", {}), [(4,)], {}))
-
-    @npinfer.register_layer("Dense", replace=True, variables=["kernel"])
-    def dense(config: Any, weights: Any) -> Any:
-        return lambda x: x @ weights["kernel"] * 10
-
-    x = numbers(5, 4)
-    np.testing.assert_allclose(
-        lower(kf.archive(Layer("Dense", "d", {}), [(4,)], {"kernel": W})).graph(x)[0], x @ W * 10, rtol=1e-5
-    )
 
 
 # Keras 1
@@ -422,76 +302,6 @@ def test_batch_normalization_by_the_batch_is_refused() -> None:
     for mode in (1, 2):
         with pytest.raises(UnsupportedError, match="mode="):
             lower(kf.archive(Layer("BatchNormalization", "b", {"mode": mode}), [(4,)], {}, Version(1, (1, 2, 2))))
-
-
-# quantized
-
-
-def test_float8_rounding() -> None:
-    """All 253 finite numbers of e4m3fn stay, what lies between goes to the nearest, ties to the even one."""
-    codes = np.arange(128)
-    exponent, mantissa = codes >> 3, codes & 7
-    held = np.where(exponent == 0, mantissa * 2.0**-9, (8 + mantissa) * 2.0 ** (exponent - 10.0))[:127]
-    np.testing.assert_array_equal(quantized.float8(np.concatenate([held, -held]), 1.0), np.concatenate([held, -held]))
-    middles = (held[1:] + held[:-1]) / 2
-    np.testing.assert_array_equal(quantized.float8(middles, 1.0), np.where(codes[:126] % 2 == 0, held[:-1], held[1:]))
-    np.testing.assert_array_equal(
-        quantized.float8(np.float32([1e9, -1e9, np.nan, 3.1]), 0.5), np.float32([224, -224, np.nan, 3.0])
-    )
-
-
-def test_int4_nibbles() -> None:
-    packed = np.array([[45, -121], [1, 0]], np.int8)  # Keras's own example: -3, 2 and 7, -8
-    np.testing.assert_array_equal(quantized._unpacked(packed.T, 3), [[-3, 2, 1], [7, -8, 0]])
-
-
-def quantized_model(mode: str, weights: dict[str, Array], class_name: str = "Dense", **config: Any) -> Graph:
-    layer = Layer(class_name, "q", {"units": 3, "output_dim": 3, **config}, dtype=f"{mode}_from_float32")
-    return lower(kf.archive(layer, [(4,)], weights)).graph
-
-
-def test_int8_weights_alone() -> None:
-    kernel, scale = np.arange(-6, 6, dtype=np.int8).reshape(4, 3), np.float32([10, 20, 40])
-    options = {"class_name": "Int8QuantizationConfig", "config": {"activation_quantizer": None}}
-    graph = quantized_model("int8", {"kernel": kernel, "kernel_scale": scale}, quantization_config=options)
-    x = numbers(5, 4)
-    np.testing.assert_allclose(graph(x)[0], x @ (kernel / scale), rtol=1e-5, atol=1e-7)
-
-
-def test_int8_by_numbers_of_the_store() -> None:
-    kernel, scale = np.arange(-6, 6, dtype=np.int8).reshape(4, 3), np.float32([10, 20, 40])
-    graph = quantized_model("int8", {"0": kernel, "1": B, "2": scale})
-    x = numbers(5, 4)
-    steps = 127 / (np.abs(x).max(1, keepdims=True) + np.float32(1e-7))
-    np.testing.assert_allclose(graph(x)[0], np.rint(x * steps) @ kernel / (scale * steps) + B, rtol=1e-5, atol=1e-6)
-
-
-def test_wide_int8_sums_are_exact() -> None:
-    kernel = np.full((2000, 1), 127, np.int8)
-    op = quantized.Int8Dense(kernel.astype(np.float64), np.float32([1.0]))
-    assert op(np.ones((1, 2000), np.float32))[0, 0] == pytest.approx(2000 * 127, rel=1e-6)
-
-
-@pytest.mark.parametrize("mode", ["int8", "int4"])
-def test_quantized_embedding(mode: str) -> None:
-    rows, scale = np.arange(-6, 6, dtype=np.int8).reshape(4, 3), np.float32([1, 2, 4, 8])
-    held = rows if mode == "int8" else (rows[:, 0::2] & 15 | np.pad(rows[:, 1::2], ((0, 0), (0, 1))) << 4).astype(np.int8)
-    graph = quantized_model(mode, {"embeddings": held, "embeddings_scale": scale}, "Embedding", input_dim=4)
-    np.testing.assert_allclose(graph(np.float32([[0, 1, 2, 3]]))[0][0], rows / scale[:, None], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("mode", "config", "weights", "reason"),
-    [
-        ("int4", {}, {"kernel": np.zeros((4, 2), np.int8)}, "before 3.13"),
-        ("gptq", {}, {}, "dtype policy"),
-        ("int8", {}, {"kernel": W, "lora_kernel_a": W}, "LoRA"),
-        ("int8", {"quantization_config": {"activation_quantizer": {"class_name": "Mine"}}}, {}, "quantized by Mine"),
-    ],
-)
-def test_quantization_that_is_refused(mode: str, config: Any, weights: Any, reason: str) -> None:
-    with pytest.raises(UnsupportedError, match=reason):
-        quantized_model(mode, weights, **config)
 
 
 # all ops
