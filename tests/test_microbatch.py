@@ -1,4 +1,4 @@
-"""Microbatches under load: the bits of a sample alone, errors for their caller only, back-pressure, cancellation, shutdown."""
+"""Microbatches under load: the bits of a sample alone, errors for their caller only, coroutines."""
 
 from __future__ import annotations
 
@@ -9,29 +9,21 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, wait
-from pathlib import Path
+from concurrent.futures import wait
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import GOLDEN
+from microbatch_gate import DENSE, LONG, Gate, samples
 
 import npinfer
-from npinfer.errors import BusyError, ClosedError, DtypeError, EngineError, ShapeError
-from npinfer.microbatch import MicroBatch
-
-GOLDEN = Path(__file__).resolve().parent / "golden"
-DENSE = "k35/t1-dense-inputlayer.h5"
-LONG = 60.0  # seconds after which a test is stuck, however busy the machine
+from npinfer.errors import BusyError, DtypeError, EngineError, ShapeError
 
 
 @pytest.fixture
 def model(engine: str) -> npinfer.Model:
     return npinfer.load(GOLDEN / DENSE, engine=engine)
-
-
-def samples(model: npinfer.Model, count: int) -> Any:
-    return np.random.default_rng(5).normal(size=(count, *model.inputs[0].shape)).astype(np.float32)
 
 
 def together(count: int, work: Callable[[int], None]) -> None:
@@ -52,22 +44,6 @@ def together(count: int, work: Callable[[int], None]) -> None:
         assert not t.is_alive()
     if errors:
         raise errors[0]
-
-
-class Gate:
-    """Holds the model's runs until it is opened, so that what waits meanwhile is known."""
-
-    def __init__(self, model: npinfer.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.open, self.entered, self.sizes = threading.Event(), threading.Event(), []
-        run = model._run
-
-        def held(arrays: list[Any]) -> list[Any]:
-            self.entered.set()
-            assert self.open.wait(LONG)
-            self.sizes.append(len(arrays[0]))
-            return run(arrays)
-
-        monkeypatch.setattr(model, "_run", held)
 
 
 def test_same_bits_from_many_threads(model: npinfer.Model) -> None:
@@ -212,133 +188,6 @@ def test_bad_options(options: dict[str, Any]) -> None:
         model.microbatch(**options)
 
 
-# back-pressure, timeouts, cancellation
-
-
-def held(monkeypatch: pytest.MonkeyPatch, max_queue: int) -> tuple[npinfer.Model, Gate, MicroBatch, Any]:
-    """A microbatch whose worker is busy and whose queue is full."""
-    model = npinfer.load(GOLDEN / DENSE, engine="numpy")
-    gate, x = Gate(model, monkeypatch), samples(model, 1)[0]
-    mb = model.microbatch(max_size=1, max_delay_us=0, max_queue=max_queue)
-    mb.submit(x)
-    assert gate.entered.wait(LONG)
-    for _ in range(max_queue):
-        mb.submit(x)
-    return model, gate, mb, x
-
-
-def test_a_full_queue_makes_callers_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, gate, mb, x = held(monkeypatch, 3)
-    for call in (lambda: mb.submit(x, timeout=0.01), lambda: mb(x, timeout=0.01)):
-        with pytest.raises(BusyError, match="3 samples wait"):
-            call()
-    with pytest.raises(TimeoutError):
-        asyncio.run(mb.acall(x, timeout=0.01))
-    got: list[Any] = []
-    waiting = threading.Thread(target=lambda: got.append(mb(x)))
-    waiting.start()
-    gate.open.set()
-    waiting.join(LONG)
-    np.testing.assert_array_equal(got[0], model(x))
-    mb.close()
-    assert mb.stats.samples == 5
-
-
-def test_no_result_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, gate, mb, x = held(monkeypatch, 3)
-    mb._queue.max_queue = 10
-    with pytest.raises(BusyError, match=r"no result within 0\.01 s"):
-        mb(x, timeout=0.01)
-    gate.open.set()
-    mb.close()
-    assert mb.stats.cancelled == 1  # who gave up isn't computed for
-
-
-def test_cancelled_futures_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, gate, mb, x = held(monkeypatch, 3)
-    mb._queue.max_queue = 10
-    futures = [mb.submit(x) for _ in range(4)]
-    assert futures[1].cancel()
-    gate.open.set()
-    mb.close()
-    assert [f.cancelled() for f in futures] == [False, True, False, False]
-    assert mb.stats[0] + mb.stats[3] == 8
-
-
-# shutdown
-
-
-def test_close_finishes_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, gate, mb, x = held(monkeypatch, 3)
-    with pytest.raises(BusyError, match="still running"):
-        mb.close(timeout=0.01)
-    with pytest.raises(ClosedError):
-        mb.submit(x)
-    with pytest.raises(ClosedError):
-        asyncio.run(mb.acall(x))
-    gate.open.set()
-    mb.close()
-    mb.close()
-    assert mb.stats.samples == 4
-    assert not mb._thread.is_alive()
-
-
-def test_close_can_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, gate, mb, x = held(monkeypatch, 2)
-    mb._queue.max_queue = 10
-    future = mb.submit(x)
-    seen: list[Future[Any]] = []
-    future.add_done_callback(seen.append)
-    closing = threading.Thread(target=lambda: mb.close(cancel=True))
-    closing.start()
-    with pytest.raises(CancelledError):
-        future.result(LONG)
-    gate.open.set()
-    closing.join(LONG)
-    assert seen == [future]
-    assert mb.stats.samples == 1
-
-
-def test_callers_that_wait_for_room_learn_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, gate, mb, x = held(monkeypatch, 1)
-    errors: list[BaseException] = []
-
-    def blocked(call: Callable[[], Any]) -> None:
-        try:
-            call()
-        except BaseException as e:
-            errors.append(e)
-
-    threads = [threading.Thread(target=blocked, args=(c,)) for c in (lambda: mb(x), lambda: asyncio.run(mb.acall(x)))]
-    for t in threads:
-        t.start()
-    end = time.monotonic() + LONG
-    while not mb._queue.wakers and time.monotonic() < end:
-        time.sleep(0.001)
-    mb._queue.close(False)
-    for t in threads:
-        t.join(LONG)
-    assert [type(e) for e in errors] == [ClosedError, ClosedError]
-    gate.open.set()
-    mb.close()
-
-
-def test_leaving_the_block_on_an_error_cancels(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = npinfer.load(GOLDEN / DENSE, engine="numpy")
-    gate, x = Gate(model, monkeypatch), samples(model, 1)[0]
-    gate.open.set()
-    futures = []
-
-    def leave() -> None:
-        with model.microbatch(max_delay_us=LONG * 1e6) as mb:
-            futures.append(mb.submit(x))
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        leave()
-    assert futures[0].cancelled()
-
-
 def test_an_abandoned_one_ends_its_thread() -> None:
     model = npinfer.load(GOLDEN / DENSE, engine="numpy")
     mb = model.microbatch()
@@ -377,24 +226,6 @@ def test_many_coroutines(model: npinfer.Model) -> None:
     for a, b in zip(got, want):
         np.testing.assert_array_equal(a, b)
     assert ticks > 1
-
-
-def test_cancelled_tasks_give_their_place_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, gate, mb, x = held(monkeypatch, 1)
-
-    async def main() -> int:
-        tasks = [asyncio.create_task(mb.acall(x)) for _ in range(6)]
-        while len(mb._queue.wakers) < 6:
-            await asyncio.sleep(0.001)
-        for t in tasks[:3]:
-            t.cancel()
-        gate.open.set()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-        return sum(isinstance(r, asyncio.CancelledError) for r in results)
-
-    assert asyncio.run(asyncio.wait_for(main(), LONG)) == 3
-    mb.close()
-    assert mb.stats.samples == 5
 
 
 def test_under_load_with_everything_at_once(model: npinfer.Model) -> None:

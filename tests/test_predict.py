@@ -1,48 +1,23 @@
-"""Feeding: everything predict takes gives the same numbers; results in files; resumption; errors that name the place."""
+"""Feeding: everything predict takes gives the same numbers; results in files; errors that name the place."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import feeding_files
 import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zarr
+from feeding_files import ROWS, load, read
 
 import npinfer
-from npinfer import feeding
-from npinfer.arrays_io import joined
-from npinfer.arrays_out import replacing
 from npinfer.errors import DtypeError, FormatError, ShapeError
-from npinfer.prefetch import prefetch
 
-GOLDEN = Path(__file__).resolve().parent / "golden"
-ROWS = 103
-
-
-def load(name: str) -> npinfer.Model:
-    return npinfer.load(GOLDEN / name, engine="numpy")
-
-
-@pytest.fixture(scope="module")
-def model() -> npinfer.Model:
-    return load("k35/t1-dense-inputlayer.h5")
-
-
-@pytest.fixture(scope="module")
-def pair() -> npinfer.Model:
-    return load("k3np/t2-multi-io.h5")
-
-
-@pytest.fixture(scope="module")
-def x(model: npinfer.Model) -> Any:
-    return np.random.default_rng(3).normal(size=(ROWS, *model.inputs[0].shape)).astype(np.float32)
+model, pair, x = feeding_files.model, feeding_files.pair, feeding_files.x
 
 
 @pytest.fixture
@@ -93,23 +68,6 @@ def test_every_source_gives_the_same(model: npinfer.Model, x: Any, sources: dict
         got = model.predict(source() if callable(source) else source, batch_size=batch_size, verbose=0)
         assert got.shape == want.shape, name
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-6 * np.abs(want).max(), err_msg=name)
-
-
-def read(path: Path, names: list[str]) -> list[Any]:
-    """The results in a file, one array an output."""
-    if path.suffix == ".npy":
-        return [np.load(path)]
-    if path.suffix == ".npz":
-        with np.load(path) as file:
-            assert file.files == names
-            return [file[n] for n in names]
-    if path.suffix == ".parquet":
-        table = pq.read_table(path)
-        assert table.column_names == names
-        return [np.array(table[n].to_pylist(), np.float32).reshape(len(table), -1) for n in names]
-    whole = np.loadtxt(path, np.float32, delimiter=",", skiprows=1, ndmin=2)
-    head = path.read_text("utf-8").splitlines()[0].split(",")
-    return [whole[:, [k for k, h in enumerate(head) if h == n or h.startswith(f"{n}_")]] for n in names]
 
 
 @pytest.mark.parametrize("resume", [False, True])
@@ -167,86 +125,6 @@ def test_no_samples(model: npinfer.Model, tmp_path: Path) -> None:
     assert np.load(tmp_path / "y.npy").shape == (0, *model.outputs[0].shape)
     with pytest.raises(ShapeError, match="no samples"):
         model.predict(iter([]))
-
-
-class Break(Exception):
-    pass
-
-
-def breaking(x: Any, after: int, rows: int = 10) -> Iterator[Any]:
-    for k in range(0, len(x), rows):
-        if k >= after:
-            raise Break
-        yield x[k : k + rows]
-
-
-@pytest.mark.parametrize("ending", [".npy", ".npz", ".csv", ".parquet"])
-def test_resume(model: npinfer.Model, x: Any, tmp_path: Path, ending: str) -> None:
-    out = tmp_path / f"y{ending}"
-    with pytest.raises(Break):
-        npinfer.predict_file(model, breaking(x, 40), out, resume=True)
-    assert not out.exists()
-    written = npinfer.predict_file(model, breaking(x, 10_000), out, resume=True)
-    assert (written.rows, written.resumed) == (ROWS, 40)
-    np.testing.assert_allclose(read(out, [model.outputs[0].name])[0], model(x), rtol=1e-5, atol=1e-6)
-    assert [p.name for p in tmp_path.iterdir()] == [out.name]
-
-
-def test_resume_after_a_crash_in_a_chunk(model: npinfer.Model, x: Any, tmp_path: Path) -> None:
-    """Rows beyond the journal's count are dropped: a crash may leave half a chunk."""
-    with pytest.raises(Break):
-        npinfer.predict_file(model, breaking(x, 40), tmp_path / "y.npy", resume=True)
-    with open(tmp_path / "y.npy.part" / "0.npy", "ab") as f:
-        f.write(b"half a row")
-    assert npinfer.predict_file(model, breaking(x, 10_000), tmp_path / "y.npy", resume=True).resumed == 40
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model(x), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("change", ["source", "model", "journal"])
-def test_other_work_starts_anew(model: npinfer.Model, x: Any, tmp_path: Path, change: str) -> None:
-    np.save(tmp_path / "x.npy", x)
-    out = tmp_path / "y.npy"
-    with pytest.raises(Break):
-        npinfer.predict_file(model, breaking(x, 40), out, resume=True)
-    other = model
-    source: Any = breaking(x, 10_000)
-    if change == "source":
-        source = tmp_path / "x.npy"
-    elif change == "model":
-        other = npinfer.load(GOLDEN / "k35/t1-dense-inputlayer.h5", engine="reference")
-        other.set_weights([w + 1 for w in other.get_weights()])
-    else:
-        (tmp_path / "y.npy.part" / feeding.JOURNAL).write_text('{"rows": "many"')
-    assert npinfer.predict_file(other, source, out, resume=True).resumed == 0
-    np.testing.assert_allclose(np.load(out), other(x), rtol=1e-5, atol=1e-6)
-
-
-def test_failure_leaves_nothing(model: npinfer.Model, x: Any, tmp_path: Path) -> None:
-    for ending in (".npy", ".npz", ".csv", ".parquet"):
-        with pytest.raises(Break):
-            npinfer.predict_file(model, breaking(x, 40), tmp_path / f"y{ending}")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_old_results_stay_until_new_ones_are_complete(model: npinfer.Model, x: Any, tmp_path: Path) -> None:
-    out = tmp_path / "y.npy"
-    out.write_bytes(b"old")
-    with pytest.raises(Break):
-        npinfer.predict_file(model, breaking(x, 40), out)
-    assert out.read_bytes() == b"old"
-    npinfer.predict_file(model, x, out)
-    assert np.load(out).shape == (ROWS, *model.outputs[0].shape)
-    (tmp_path / "plain").touch()
-    assert out.stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_the_input_is_never_overwritten(model: npinfer.Model, x: Any, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", x)
-    os.symlink(tmp_path / "x.npy", tmp_path / "link.npy")
-    for source, out in (("x.npy", "x.npy"), ("link.npy", "x.npy"), ("x.npy", "link.npy")):
-        with pytest.raises(FormatError, match="is the input itself"):
-            npinfer.predict_file(model, tmp_path / source, tmp_path / out)
-    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), x)
 
 
 BAD_TABLES = {
@@ -347,93 +225,3 @@ def test_one_sample_is_refused(model: npinfer.Model, pair: npinfer.Model, x: Any
             call()
     with pytest.raises(ShapeError, match="batch axis"):
         pair.predict([np.zeros(s.shape) for s in pair.inputs])
-
-
-def test_memory_is_flat(model: npinfer.Model, tmp_path: Path) -> None:
-    """A source twice as long needs no more memory: chunks come and go."""
-    import tracemalloc
-
-    width = model.inputs[0].shape[0]
-    assert width is not None
-    chunk = np.zeros((20_000, width), np.float32)
-
-    def peak(count: int) -> int:
-        tracemalloc.start()
-        npinfer.predict_file(model, (chunk + k for k in range(count)), tmp_path / "y.npy", verbose=0)
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    peak(2)
-    assert peak(40) < peak(10) + chunk.nbytes
-
-
-def test_joined_pieces() -> None:
-    pieces = [("a", np.arange(3)), ("b", np.arange(3, 10)), ("c", np.arange(10, 11))]
-    for rows in (1, 2, 3, 4, 20):
-        for skip in (0, 1, 3, 5, 10, 11):
-            chunks = list(joined(iter(pieces), rows, skip))
-            got = [v for c in chunks for v in c.arrays[0].tolist()]
-            assert got == list(range(skip, 11)), (rows, skip)
-            assert [c.first for c in chunks] == [int(c.arrays[0][0]) for c in chunks]
-            assert all(len(c.arrays[0]) <= rows for c in chunks)
-
-
-# reading ahead
-
-
-def test_prefetch_is_one_ahead() -> None:
-    made: list[int] = []
-
-    def items() -> Iterator[int]:
-        for k in range(10):
-            made.append(k)
-            yield k
-
-    ahead = prefetch(items())
-    assert next(ahead) == 0
-    end = time.monotonic() + 5
-    while len(made) < 2 and time.monotonic() < end:
-        time.sleep(0.01)
-    time.sleep(0.05)
-    assert made == [0, 1]
-    assert list(ahead) == list(range(1, 10))
-
-
-def test_prefetch_passes_errors_on() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise Break("here")
-
-    ahead = prefetch(items())
-    assert next(ahead) == 1
-    with pytest.raises(Break, match="here"):
-        next(ahead)
-
-
-def test_prefetch_closes_its_source() -> None:
-    closed = []
-
-    def items() -> Iterator[int]:
-        try:
-            yield from range(100)
-        finally:
-            closed.append(True)
-
-    ahead = prefetch(items())
-    next(ahead)
-    ahead.close()
-    assert closed == [True]
-
-
-def test_replacing_cleans_up(tmp_path: Path) -> None:
-    def fail() -> None:
-        with replacing(tmp_path / "a.txt") as temporary:
-            temporary.write_text("x")
-            raise Break
-
-    with pytest.raises(Break):
-        fail()
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(FileNotFoundError), replacing(tmp_path / "no" / "a.txt"):
-        pass
