@@ -15,29 +15,14 @@ import h5py
 import numpy as np
 import pytest
 from conftest import GOLDEN
+from container_files import KERNEL, old
 
 from npinfer import read_weights
 from npinfer.readers import read
 from npinfer.readers.sniff import open_raw
 from npinfer.readers.weights import flatten
 
-KERNEL = np.linspace(-1, 1, 12, dtype="f4").reshape(3, 4)
-CONFIG = json.dumps({"class_name": "Sequential", "config": {"name": "s", "layers": []}})
 EXTRACT = Path(__file__).resolve().parent.parent / "tools" / "extract_weights.py"
-
-
-def old(path: Path, layers: dict[str, dict[str, Any]], text: str = CONFIG, **options: Any) -> Path:
-    """An old-layout file; `layers` gives weight names and arrays, or keywords of create_dataset."""
-    with h5py.File(path, "w", **options) as f:
-        f.attrs["model_config"] = text
-        group = f.create_group("model_weights")
-        group.attrs["layer_names"] = np.array([n.encode() for n in layers] or [], "S")
-        for layer, weights in layers.items():
-            inner = group.require_group(layer)
-            inner.attrs["weight_names"] = np.array([n.encode() for n in weights] or [], "S")
-            for name, value in weights.items():
-                inner.create_dataset(name, **(value if isinstance(value, dict) else {"data": value}))
-    return path
 
 
 NAMES: list[tuple[str, list[str], list[tuple[str, str]]]] = [

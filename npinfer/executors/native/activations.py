@@ -106,14 +106,14 @@ def tanh(x: Lanes) -> Lanes:
     return copysign(fma(small, b, a) / fma(small, a, b), x)
 
 
-def over_one_plus_exp(factor: Lanes | float, left: Lanes, x: Lanes, rest: Lanes | float = 0) -> Lanes:
-    """factor/(1 + e), and factor·e/(1 + e) where `left`, with e = exp(x + rest), x ≤ 0."""
-    p, a, b = exp_parts(maximum(x, -120), rest)
-    near = maximum(factor, -1000) if isinstance(factor, Lanes) else factor  # times e, all beyond is 0
+def over_one_plus_exp(x: Lanes, v: Lanes, rest: Lanes | float = 0) -> Lanes:
+    """x/(1 + e), and x·e/(1 + e) where x < 0, with e = exp(v + rest), v ≤ 0."""
+    left = x < 0
+    p, a, b = exp_parts(maximum(v, -120), rest)
     e = p * a * b
     d = 1 + e
     lost = e - (d - 1)  # by rounding d; y/(1 + lost/d) with 1/d ≈ 1.457 - d/2
-    y = select(left, p * near, factor) / d
+    y = select(left, p * maximum(x, -1000), x) / d  # beyond -1000, times e, all is 0
     y = y - minimum(y, 1000) * (lost * (1.457 - 0.5 * d))  # nothing is lost where y is larger, and infinity times 0 is NaN
     return select(left, y * a * b, y)
 
@@ -131,7 +131,7 @@ def sigmoid(x: Lanes) -> Lanes:
 
 
 def silu(x: Lanes) -> Lanes:
-    return select(x.equals(-inf), nan, over_one_plus_exp(x, x < 0, -abs(x)))
+    return select(x.equals(-inf), nan, over_one_plus_exp(x, -abs(x)))
 
 
 def hard_sigmoid(x: Lanes) -> Lanes:
@@ -197,7 +197,7 @@ def gelu_tanh(x: Lanes) -> Lanes:
     low = low + square_rest * GELU_CUBIC + square * GELU_CUBIC_REST + GELU_LINEAR_REST
     low = low + (high - (sum_ - GELU_LINEAR)) + (GELU_LINEAR - (sum_ - (sum_ - GELU_LINEAR)))
     v, rest = exact_product(z, sum_)
-    return select(x.equals(-inf), nan, over_one_plus_exp(x, x < 0, -v, -(rest + z * low)))
+    return select(x.equals(-inf), nan, over_one_plus_exp(x, -v, -(rest + z * low)))
 
 
 def erf(x: Lanes) -> Lanes:

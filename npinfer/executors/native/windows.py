@@ -14,6 +14,15 @@ from npinfer.executors.native.vector import fma, i64_at, jit, load, maximum, spl
 
 
 @jit
+def store_four(y, c, s0, s1, s2, s3):
+    """Pixels rise, so that what a vector writes beyond its channels is overwritten by the next (images.py)."""
+    store(y, s0)
+    store(y + c, s1)
+    store(y + 2 * c, s2)
+    store(y + 3 * c, s3)
+
+
+@jit
 def weighted_four(x, step, down, right, bias, w, wide, y, c, rows, columns):
     """16 channels of four pixels `step` bytes apart: the bias, plus taps times weights; `wide` bytes a tap."""
     s0 = s1 = s2 = s3 = load(bias)
@@ -28,10 +37,7 @@ def weighted_four(x, step, down, right, bias, w, wide, y, c, rows, columns):
             at += right
             w += wide
         x += down
-    store(y, s0)
-    store(y + c, s1)
-    store(y + 2 * c, s2)
-    store(y + 3 * c, s3)
+    store_four(y, c, s0, s1, s2, s3)
 
 
 @jit
@@ -58,10 +64,7 @@ def largest_four(x, step, down, right, y, c, rows, columns):
             s3 = maximum(load(at + 3 * step), s3)
             at += right
         x += down
-    store(y, s0)
-    store(y + c, s1)
-    store(y + 2 * c, s2)
-    store(y + 3 * c, s3)
+    store_four(y, c, s0, s1, s2, s3)
 
 
 @jit
@@ -92,10 +95,7 @@ def mean_four(x, step, down, right, y, c, rows, columns):
         s3 = s3 + p3
         x += down
     n = splat(np.float32(rows * columns))
-    store(y, s0 / n)
-    store(y + c, s1 / n)
-    store(y + 2 * c, s2 / n)
-    store(y + 3 * c, s3 / n)
+    store_four(y, c, s0 / n, s1 / n, s2 / n, s3 / n)
 
 
 @jit
