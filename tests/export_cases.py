@@ -30,6 +30,7 @@ from npinfer.ops.quantized import Float8Round, Int8Dense
 from npinfer.ops.reductions import REDUCTIONS as REDUCED
 from npinfer.ops.reductions import Along, Reduce, TopK, Triangle
 from npinfer.ops.reshape import Reshape, Transpose
+from npinfer.ops.sized import PerSample, SizedReshape, SizedTile, SizeOf
 from npinfer.ops.softmax import Glu, LogSoftmax, Softmax, Sparsemax
 from npinfer.ops.wrappers import TimeDistributed
 
@@ -133,6 +134,10 @@ def shape_cases() -> Iterator[OpCase]:
     yield OpCase("one hot in front", OneHot(5, 0, np.dtype("int32")), (("int32:6", 3),))
     yield OpCase("tile", Tile((2, 3)), ((4, 3),), ((0, 0),))
     yield OpCase("repeat", Repeat(3, 0), ((4, 3),), ((0, 0), (0, 1)))
+    yield OpCase("size of an axis", SizeOf(0, 2), ((4, 3),), ((0, 0),))
+    yield OpCase("constant for each sample", PerSample(w(2, 3)), ((4,),), ((0, 0),))
+    yield OpCase("reshape by sizes", SizedReshape(((0, 1), 2, -1)), ((6, 3), (5, 3)), ((0, 0), (0, 1), (1, 1)))
+    yield OpCase("tile by sizes", SizedTile((2, (0, 0))), ((4, 3), (5,)), ((0, 1), (1, 0)))
     yield OpCase("roll", Roll((1, -5), (0, 1)), ((4, 3),), ((0, 0), (0, 1)))
     yield OpCase("concatenate", Concatenate(0), ((4, 3), (2, 3)), ((0, 0),))
     yield OpCase("full", FullLike(7.0, np.dtype("float32")), ((4, 3),), ((0, 0),))

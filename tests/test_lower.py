@@ -9,7 +9,8 @@ import pytest
 
 from npinfer.errors import FormatError, NpinferError, ShapeError, UnsupportedError
 from npinfer.readers.archive import Archive, Call, Layer, Model, TensorRef, Version, tensors, walk
-from npinfer.readers.lower import Lowered, lower, unsupported
+from npinfer.readers.lower import Lowered, lower
+from npinfer.readers.problems import unsupported
 
 TF = Version(2, (2, 15, 0), True)
 
@@ -239,7 +240,7 @@ def test_all_that_is_unsupported_is_reported_at_once() -> None:
         made("e", "Activation", ref("x"), config={"activation": "wobble"}),
     ]
     with pytest.raises(UnsupportedError) as caught:
-        lower(archive(*layers, outputs=[ref("d")]))
+        lower(archive(*layers, outputs=[ref("d"), ref("c")]))
     text = str(caught.value)
     assert len(caught.value.problems) == 5
     for part in (
@@ -250,6 +251,15 @@ def test_all_that_is_unsupported_is_reported_at_once() -> None:
         assert part in text
     assert "dtype policy 'complex64'" in text
     assert "wobble" in text
+
+
+def test_operations_that_no_output_needs_are_no_problem() -> None:
+    """tf.keras keeps those of a loss that add_loss was given."""
+    loss = Layer("Strange", "c", {}, (Call((ref("d"),)),), module="ops")
+    graph = lower(archive(entrance(), dense("d"), loss, outputs=[ref("d")])).graph
+    assert len(graph.nodes) == 1
+    with pytest.raises(UnsupportedError, match="Strange"):
+        lower(archive(entrance(), dense("d"), loss, outputs=[ref("d")]), outputs=["c"])
 
 
 def test_call_arguments_that_nobody_takes_are_refused() -> None:

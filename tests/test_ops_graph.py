@@ -124,7 +124,7 @@ def test_samples_are_never_mixed(layer: Layer, shapes: list[tuple[int | None, ..
 
 REFUSED: list[tuple[Layer, list[tuple[int | None, ...]], str]] = [
     (op("Where", IN0), [(4,)], "depends on the data"),
-    (op("Add", 1.0, 2.0), [(4,)], "constants alone"),
+    (op("Add", 1.0, 2.0), [(4,)], "returns a shape or a constant"),
     (op("GetItem", IN0, [slice(None), [0, 2]]), [(4,)], "whole numbers, slices"),
     (op("Max", IN0, axis=1, initial=0.0), [(4,)], "initial"),
     (op("Argmax", IN0, axis=[1, 2]), [(4, 3)], "one axis"),
@@ -133,7 +133,7 @@ REFUSED: list[tuple[Layer, list[tuple[int | None, ...]], str]] = [
     (op("Split", IN0, indices_or_sections=2, axis=1), [(None,)], "indices_or_sections"),
     (op("Squeeze", IN0, axis=None), [(None, 1)], "unknown"),
     (op("OneHot", IN0, num_classes=3, sparse=True), [(4,)], "sparse"),
-    (op("Repeat", IN0, repeats=[1, 2], axis=1), [(2,)], "repeats"),
+    (op("Repeat", IN0, repeats=[1, 0.5], axis=1), [(2,)], "repeats"),
     (op("Norm", IN0, ord="nuc", axis=[1, 2]), [(2, 2)], "nuc"),
     (op("Cumsum", IN0, axis=1, dtype="float64"), [(4,)], "dtype"),
     (op("Average", IN0, [[1.0]], axis=1), [(4,)], "weights"),
@@ -143,7 +143,7 @@ REFUSED: list[tuple[Layer, list[tuple[int | None, ...]], str]] = [
     (op("Matmul", [[[[1.0]]], [[[2.0]]]], IN0), [(4, 1)], "across the batch"),
     (op("Matmul", IN0, IN1, transpose_a=True), [(4,), (4,)], "turned around multiplies across the batch"),
     (op("Einsum", [1.0], subscripts="b->b"), [(4,)], "doesn't tell its operands"),
-    (op("Resize", IN0, size=IN1), [(4, 4, 1), (2,)], "two whole numbers"),
+    (op("Resize", IN0, size=IN1), [(4, 4, 1), (2,)], "the shape"),
     (op("DepthToSpace", IN0, block_size=2), [(None, 4, 4)], "unknown"),
     (op("Einsum", IN0, [1.0], [2.0], subscripts="bi,j,k->bijk"), [(4,)], "more than one constant"),
     (op("Einsum", IN0, subscripts="bi"), [(4,)], "subscripts"),

@@ -21,7 +21,7 @@ def tf_layer(function: str, *args: Any, **kwargs: Any) -> Layer:
     [
         (tf_layer("math.multiply", X, y=2, name=None), "Multiply", {}, (X, 2)),
         (tf_layer("__operators__.add", 1.0, y=X), "Add", {}, (1.0, X)),
-        (tf_layer("math.reduce_mean", X, axis=-1, keepdims=True), "Mean", {"axis": -1, "keepdims": True}, (X,)),
+        (tf_layer("math.reduce_mean", X, axis=-1, keepdims=True), "Mean", {"axis": -1, "keepdims": True, "whole": True}, (X,)),
         (tf_layer("concat", [X, X], axis=-1), "Concatenate", {"axis": -1}, ([X, X],)),
         (tf_layer("clip_by_value", X, clip_value_min=0, clip_value_max=1), "Clip", {"x_min": 0, "x_max": 1}, (X,)),
         (tf_layer("nn.leaky_relu", X), "LeakyRelu", {"negative_slope": 0.2}, (X,)),
@@ -41,8 +41,8 @@ def tf_layer(function: str, *args: Any, **kwargs: Any) -> Layer:
         (tf_layer("math.squared_difference", X, y=0.5, name=None), "SquaredDifference", {}, (X, 0.5)),
         (tf_layer("compat.v1.math.scalar_mul", 2.5, x=X), "Multiply", {}, (2.5, X)),
         (tf_layer("nn.bias_add", X, bias=[1.0], data_format="NHWC"), "Add", {}, (X, [1.0])),
-        (tf_layer("sort", X, axis=-1, direction="ASCENDING"), "Sort", {"axis": -1}, (X,)),
-        (tf_layer("sort", X, direction="DESCENDING"), "tf.sort with the arguments direction", {}, (X,)),
+        (tf_layer("sort", X, axis=-1, direction="ASCENDING"), "Sort", {"axis": -1, "direction": "ASCENDING"}, (X,)),
+        (tf_layer("reshape", X, shape=[X, 3]), "Reshape", {}, (X,)),
         (tf_layer("nn.top_k", X), "TopK", {"k": 1}, (X,)),
         (tf_layer("linalg.matrix_transpose", X), "Swapaxes", {"axis1": -2, "axis2": -1}, (X,)),
         (
@@ -77,7 +77,7 @@ def test_add_n_is_the_merge_layer() -> None:
     ("layer", "name"),
     [
         (tf_layer("raw_ops.Foo", X), "tf.raw_ops.Foo"),
-        (tf_layer("math.cumsum", X, axis=1, reverse=True), "tf.math.cumsum with the arguments axis, reverse"),
+        (tf_layer("nn.silu", X, beta=2.0), "tf.nn.silu with the arguments beta"),
         (tfops.modern(Layer("TensorFlowOpLayer", "f", {"node_def": {"op": "Foo"}})), "TensorFlow op Foo"),
         (tfops.modern(Layer("TensorFlowOpLayer", "f", {"node_def": "bytes"})), "TensorFlowOpLayer"),
         (tfops.modern(Layer("TFOpLambda", "f", {"function": 3})), "TFOpLambda"),

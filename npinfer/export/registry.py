@@ -29,7 +29,7 @@ ABSTRACT: frozenset[type[Op]] = frozenset({AlongAxes, Parametric, Cell, GatedCel
 
 FAMILIES = (
     *("activations", "softmax", "affine", "arithmetic", "dense", "products", "quantized", "reshape", "indexing", "joining"),
-    *("encoding", "reductions", "norm", "attention", "conv", "pool", "resize", "recurrent", "wrappers"),
+    *("encoding", "reductions", "norm", "attention", "conv", "pool", "resize", "recurrent", "wrappers", "sized"),
 )
 
 

@@ -116,6 +116,9 @@ _SAME_BINARY = {"TrueDivide": "Divide"}
 
 UNARY = {rule.kind: rule for rule in _UNARY.values()}
 BINARY = {rule.kind: rule for rule in _BINARY.values()}
+#: operations by name
+SINGLES = {**_UNARY, **{alias: _UNARY[name] for alias, name in _SAME_UNARY.items()}}
+PAIRS = {**_BINARY, **{alias: _BINARY[name] for alias, name in _SAME_BINARY.items()}}
 
 
 class Unary(Op):
@@ -219,18 +222,18 @@ def operands(call: LayerCall, args: tuple[Any, ...], *names: str) -> list[Any]:
     return [*args, *(call.take(n) for n in names[len(args) :])]
 
 
-@operation(*(_UNARY.keys() - {"Round"}), *_SAME_UNARY)
+@operation(*(SINGLES.keys() - {"Round"}))
 def unary_operation(call: LayerCall, *args: Any) -> Value:
-    name = call.layer.class_name
     (x,) = operands(call, args, "x")
-    return unary(call, _UNARY[_SAME_UNARY.get(name, name)].kind, x)
+    return unary(call, SINGLES[call.layer.class_name].kind, x)
 
 
-@operation(*_BINARY, *_SAME_BINARY)
+@operation(*PAIRS)
 def binary_operation(call: LayerCall, *args: Any) -> Value:
-    name = call.layer.class_name
     a, b = operands(call, args, "x1", "x2")
-    return binary(call, _BINARY[_SAME_BINARY.get(name, name)].kind, a, b)
+    if a is None or b is None:  # tf.keras records `a == b` with one of them alone, and can't load that file itself
+        call.refuse("the file doesn't tell its second operand")
+    return binary(call, PAIRS[call.layer.class_name].kind, a, b)
 
 
 @operation("SquaredDifference")
@@ -250,7 +253,7 @@ def round_operation(call: LayerCall, x: Value) -> Value:
 @operation("Clip")
 def clip(call: LayerCall, *args: Any) -> Value:
     """As tf.clip_by_value: the upper bound first, so that the lower one wins where they cross."""
-    x, low, high = args[0], call.config["x_min"], call.config["x_max"]
+    x, low, high = args[0], call.setting("x_min"), call.setting("x_max")
     x = x if high is None else binary(call, "minimum", x, high)
     return x if low is None else binary(call, "maximum", x, low)
 

@@ -293,18 +293,28 @@ for _rank in (1, 2, 3):
     )(_separable(_rank))
 
 
-@operation("Conv", "DepthwiseConv")
-def conv_operation(call: LayerCall, x: Value, kernel: object = None) -> Value:
-    """keras.ops.conv and depthwise_conv with a constant kernel."""
-    found = call.take("kernel", kernel)
+def constant_kernel(call: LayerCall, kernel: object, name: str = "kernel") -> Array:
+    found = call.take(name, kernel)
     if isinstance(found, Value) or found is None:
         call.refuse("a kernel that is a tensor of the model")
-    array = np.asarray(found, call.dtype)
+    return np.asarray(found, call.dtype)
+
+
+@operation("Conv", "DepthwiseConv", "SeparableConv")
+def conv_operation(call: LayerCall, x: Value, kernel: object = None, pointwise: object = None) -> Value:
+    """keras.ops.conv, depthwise_conv and separable_conv with constant kernels."""
+    separable = call.layer.class_name == "SeparableConv"
+    array = constant_kernel(call, kernel, "depthwise_kernel" if separable else "kernel")
     rank = array.ndim - 2
-    if call.config.get("padding", "valid") not in PADDINGS[:2]:
-        call.refuse(f"option padding={call.config['padding']!r}")
+    padding = call.config.get("padding", "valid")
+    if padding not in PADDINGS[:2] and not (isinstance(padding, tuple) and len(padding) == rank):
+        call.refuse(f"option padding={padding!r}")
     if call.layer.class_name == "DepthwiseConv":
         return as_asked(call, depthwise(call, x, rank, array, None))
+    if separable:
+        middle = depthwise(call, x, rank, array, None)
+        points, ones = constant_kernel(call, pointwise, "pointwise_kernel"), (1,) * rank
+        return as_asked(call, call.emit(Conv(points, None, ones, "valid", ones), middle))
     x = channels_last(call, x, rank)
     groups = (x.shape[-1] or 0) // max(array.shape[-2], 1)
     return as_asked(call, convolve(call, x, rank, array, None, groups))

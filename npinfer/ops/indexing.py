@@ -12,6 +12,9 @@ from npinfer.graph import Array, Op, Spec, Streamed
 from npinfer.ops.operands import dtype_named
 from npinfer.ops.registry import LayerCall, Value, operation
 from npinfer.ops.shapes import agree, sample_axes, sample_axis
+from npinfer.ops.sizes import Size, Sizes, shape_of
+
+WHOLE = object()  # the size of the axis, as a bound
 
 
 class GetItem(Op):
@@ -109,7 +112,7 @@ class OneHot(Op):
 @operation("GetItem")
 def get_item(call: LayerCall, x: Value, key: Any) -> Value:
     """x[key], where key counts the batch axis: it must leave that axis alone."""
-    several = list(key) if isinstance(key, (list, tuple)) else [key]
+    several = [_without_sizes(call, x, k, at) for at, k in enumerate(key if isinstance(key, (list, tuple)) else [key])]
     if Ellipsis in [k for k in several if not isinstance(k, np.ndarray)]:
         at = next(k for k, item in enumerate(several) if item is Ellipsis)
         taken = sum(k is not None for k in several) - 1
@@ -120,6 +123,24 @@ def get_item(call: LayerCall, x: Value, key: Any) -> Value:
     if not all(k is None or isinstance(k, slice) or (isinstance(k, int) and not isinstance(k, bool)) for k in key_of_sample):
         call.refuse(f"the index {key!r}; whole numbers, slices and None are supported")
     return call.emit(GetItem(key_of_sample), x)
+
+
+def _without_sizes(call: LayerCall, x: Value, key: Any, at: int) -> Any:
+    """An index whose bounds are the size of the axis itself, or a number less: as None, or as a number from the end."""
+    if isinstance(key, slice):
+        bounds = (_without_sizes(call, x, n, at) for n in (key.start, key.stop, key.step))
+        start, stop, step = (None if n is WHOLE else n for n in bounds)
+        return slice(start, stop, step)
+    size = key.array.item() if isinstance(key, Sizes) and not key.array.ndim else key
+    if not isinstance(size, Size):
+        return key
+    whole = shape_of(x).array[at] if at <= len(x.shape) else None
+    if size.same(whole):
+        return WHOLE
+    less = size.operands[1] if size.kind == "subtract" and size.operands[0].same(whole) else None
+    if not isinstance(less, int) or less < 1:
+        call.refuse("an index by a size that is unknown")
+    return -less
 
 
 def part(call: LayerCall, x: Value, axis: int, at: Any) -> Value:
@@ -196,4 +217,12 @@ def one_hot(call: LayerCall, x: Value) -> Value:
     if call.config.get("sparse"):
         call.refuse("sparse=True")
     axis = sample_axis(call, call.config.get("axis", -1), len(x.shape) + 2)
-    return call.emit(OneHot(int(call.config["num_classes"]), axis, dtype_named(call, call.config.get("dtype"))), x)
+    on, off = (call.config.get(n, k) for n, k in (("on_value", 1), ("off_value", 0)))
+    dtype = dtype_named(call, call.config.get("dtype"))
+    plain = (on, off) == (1, 0)
+    y = call.emit(OneHot(int(call.setting("num_classes")), axis, dtype if plain else np.dtype(bool)), x)
+    if plain:
+        return y
+    from npinfer.ops.arithmetic import Where
+
+    return call.emit(Where(x1=np.asarray(on, dtype), x2=np.asarray(off, dtype)), y)

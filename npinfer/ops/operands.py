@@ -12,6 +12,7 @@ from npinfer.graph import Array
 from npinfer.ops.identity import Cast
 from npinfer.ops.registry import LayerCall, Value
 from npinfer.ops.shapes import promote
+from npinfer.ops.sizes import Sizes
 
 HALVES = ("float16", "bfloat16")  # computed in the model's dtype
 KNOWN = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
@@ -80,6 +81,10 @@ def common(
     aligned(call, values if like is None else [*values, like])
     beside = values[0] if values else like
     assert beside is not None
+    if any(isinstance(i, Sizes) for i in items):
+        from npinfer.ops.size_operations import measured
+
+        items = tuple(measured(call, i.plain(), len(beside.shape)) if isinstance(i, Sizes) else i for i in items)
     known = [i if isinstance(i, Value) else constant(call, i, beside) for i in items]
     dtype = promote(*(k.spec.dtype if isinstance(k, Value) else k.dtype for k in known))
     if floats and dtype.kind != "f":

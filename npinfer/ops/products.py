@@ -14,7 +14,7 @@ from npinfer.ops.indexing import part
 from npinfer.ops.operands import cast
 from npinfer.ops.registry import LayerCall, Value, operation
 from npinfer.ops.reshape import transposed
-from npinfer.ops.shapes import agree, broadcast, promote
+from npinfer.ops.shapes import agree, broadcast, promote, sample_axis
 
 
 class Matmul(Op):
@@ -199,10 +199,22 @@ def dot(call: LayerCall, *args: Any) -> Value:
         call.refuse(f"a product of two tensors {ACROSS}")
     kernel = np.asarray(b)
     rank = len(a.shape) + 1
-    if isinstance(axes, (list, tuple)):
-        one = [x[0] if isinstance(x, (list, tuple)) and len(x) == 1 else x for x in axes]
-        axes = 1 if one in ([-1, 0], [rank - 1, 0]) else axes
-    if axes != 1 or not 1 <= kernel.ndim <= 2:
+    if isinstance(axes, (list, tuple)) and len(axes) == 2:
+        mine, its = (list(x) if isinstance(x, (list, tuple)) else [x] for x in axes)
+    elif isinstance(axes, int) and 0 < axes < min(rank, kernel.ndim + 1):
+        mine, its = list(range(rank - axes, rank)), list(range(axes))
+    else:
         call.refuse(f"axes={axes!r} with a constant of shape {list(kernel.shape)}")
-    y = matrix_product(call, a, kernel.reshape(len(kernel), -1))
-    return y if kernel.ndim == 2 else part(call, y, len(y.shape) - 1, 0)
+    places = [sample_axis(call, k, rank, "axes") for k in mine]
+    its = [k % max(kernel.ndim, 1) for k in its]
+    if len(set(places)) != len(mine) or len(set(its)) != len(mine) or not 1 <= kernel.ndim <= 6:
+        call.refuse(f"axes={axes!r} with a constant of shape {list(kernel.shape)}")
+    if places == [rank - 2] and its == [0] and kernel.ndim <= 2:
+        y = matrix_product(call, a, kernel.reshape(len(kernel), -1))
+        return y if kernel.ndim == 2 else part(call, y, len(y.shape) - 1, 0)
+    taken = "abcdefghijklm"[: rank - 1]
+    fixed = [taken[places[its.index(k)]] if k in its else "nopqrs"[k] for k in range(kernel.ndim)]
+    left = [c for k, c in enumerate(taken) if k not in places] + [c for k, c in enumerate(fixed) if k not in its]
+    dtype = promote(a.spec.dtype, kernel.dtype if kernel.dtype.kind != "f" else call.dtype)
+    spelt = f"z{taken},{''.join(fixed)}->z{''.join(left)}"
+    return call.emit(Einsum(spelt, kernel.astype(dtype), 1), cast(call, a, dtype))

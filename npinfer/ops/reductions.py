@@ -9,8 +9,9 @@ import numpy as np
 
 from npinfer.errors import DtypeError, ShapeError
 from npinfer.graph import Array, Op, Spec, Streamed
-from npinfer.ops.arithmetic import BOOL, INT32, binary
+from npinfer.ops.arithmetic import BOOL, INT32, binary, unary
 from npinfer.ops.indexing import part
+from npinfer.ops.joining import Pad
 from npinfer.ops.operands import cast
 from npinfer.ops.registry import LayerCall, Value, operation
 from npinfer.ops.shapes import sample_axes, sample_axis
@@ -160,9 +161,12 @@ def reduction(call: LayerCall, x: Value) -> Value:
     if c.get("initial") is not None:
         call.refuse(f"initial={c['initial']!r}")
     axes = sample_axes(call, c.get("axis"), rank)
+    if kind == "mean" and c.get("whole") and x.spec.dtype.kind in "iu":
+        call.refuse("the mean of whole numbers, which TensorFlow rounds to a whole number")
     if kind in ("argmax", "argmin") and len(axes) != 1:
         call.refuse(f"axis={c.get('axis')!r}; one axis is supported")
-    return reduce(call, kind, x, axes, bool(c.get("keepdims", False)))
+    y = reduce(call, kind, x, axes, bool(c.get("keepdims", False)))
+    return cast(call, y, np.dtype(c["output_type"])) if c.get("output_type") in ("int32", "int64") else y
 
 
 @operation("Cumsum", "Cumprod", "Sort", "Argsort")
@@ -174,7 +178,17 @@ def along(call: LayerCall, x: Value) -> Value:
         call.refuse(f"option dtype={call.config['dtype']!r}")
     if kind in ("cumsum", "cumprod") and x.spec.dtype == BOOL:
         x = cast(call, x, INT32)
-    return call.emit(Along(kind, axis), x)
+    back = slice(None, None, -1)
+    descending = str(call.config.get("direction", "ascending")).lower() == "descending"
+    if call.config.get("reverse") or (descending and kind == "argsort"):
+        # a falling order of equals starts with the first of them
+        x = part(call, x, axis, back) if not descending else unary(call, "negative", x)
+    if call.config.get("exclusive"):
+        widths = [(0, 0)] * len(x.shape)
+        widths[axis] = (1, 0)
+        x = call.emit(Pad(tuple(widths), "constant", float(kind == "cumprod")), part(call, x, axis, slice(None, -1)))
+    y = call.emit(Along(kind, axis), x)
+    return part(call, y, axis, back) if call.config.get("reverse") or (descending and kind == "sort") else y
 
 
 @operation("Average")

@@ -101,6 +101,10 @@ class LayerCall:
         """The call's keyword argument (a Value where the caller passed a tensor)."""
         return self.kwargs.pop(name, default)
 
+    def setting(self, name: str, default: Any = None) -> Any:
+        """A config entry that one call may give by itself, because tensors or sizes of the model are in it."""
+        return self.kwargs.pop(name) if name in self.kwargs else self.config.get(name, default)
+
     def lower_inner(self, layer: Layer, attribute: str, *args: Any) -> Any:
         """Lower a layer held in this one's config (of TimeDistributed, Bidirectional …); its weights are this layer's below
         `attribute`/."""

@@ -110,19 +110,25 @@ def permute(call: LayerCall, x: Value) -> Value:
 
 @operation("Reshape")
 def reshape_operation(call: LayerCall, x: Value) -> Value:
-    """newshape counts the batch: its first entry is -1, None, or (with the rest adding up to one sample) absent in effect."""
-    target = call.config.get("newshape")
-    if not isinstance(target, (list, tuple)) or not target:
+    """newshape counts the batch: its first entry is -1, None, the size of the batch, or (with the rest adding up to one sample)
+    absent in effect."""
+    from npinfer.ops.size_rules import entries
+    from npinfer.ops.sized import reshaped_to
+    from npinfer.ops.sizes import Size
+
+    target = call.setting("newshape")
+    if target is None:
+        call.refuse("newshape=None")
+    found = entries(call, target)
+    if not found or any(not isinstance(n, Size) and n < -1 for n in found):
         call.refuse(f"newshape={target!r}")
-    if not all(n is None or (isinstance(n, int) and n >= -1) for n in target):
-        call.refuse(f"newshape={list(target)!r}")
-    first, *rest = (-1 if n is None else n for n in target)
-    if first != -1:
-        call.refuse(f"newshape={list(target)} fixes the size of the batch")
-    total, known = product(x.shape), product(n for n in rest if n != -1)
-    if -1 not in rest and total is not None and total != known:
-        call.refuse(f"newshape={list(target)} gives each sample {known} elements, it has {total}; npinfer never mixes samples")
-    return call.emit(Reshape(tuple(rest)), x)
+    first, *rest = found
+    if not (first.kind == "batch" if isinstance(first, Size) else first == -1):
+        call.refuse(f"newshape={found} fixes the size of the batch")
+    total = product(x.shape)
+    if total is not None and first == -1 and all(isinstance(n, int) and n != -1 for n in rest) and total != product(rest):
+        call.refuse(f"newshape={found} gives each sample {product(rest)} elements, it has {total}; npinfer never mixes samples")
+    return reshaped_to(call, x, rest)
 
 
 @operation("Transpose")

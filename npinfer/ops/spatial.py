@@ -142,7 +142,7 @@ def _resized(call: LayerCall, x: Value, height: int, width: int) -> Value:
             call.refuse(f"option fill_mode={c['fill_mode']!r}")
         x = padded_to_aspect(call, x, height, width, float(c.get("fill_value") or 0))
     method = str(c.get("interpolation") or "bilinear").lower()
-    return call.emit(Resize((height, width), method, bool(c.get("antialias", False))), x)
+    return call.emit(Resize((height, width), method, bool(c.get("antialias", False)), c.get("centered") is not False), x)
 
 
 @layer("CenterCrop", mask="stop", check=_format)
@@ -161,11 +161,34 @@ def center_crop(call: LayerCall, x: Value) -> Value:
     return as_asked(call, y)
 
 
+def _factor(x: Value, size: Any, axis: int) -> int | None:
+    """The whole number of times that a size is the size of an axis of x, where a call alone knows both."""
+    from npinfer.ops.sizes import Size, shape_of
+
+    if not isinstance(size, Size) or len(x.shape) != 3:
+        return None
+    whole = shape_of(x).array[axis + 1]
+    if size.same(whole):
+        return 1
+    a, b = size.operands if size.kind == "multiply" else (None, None)
+    times, of = (a, b) if isinstance(a, int) else (b, a)
+    return times if isinstance(times, int) and times > 0 and isinstance(of, Size) and of.same(whole) else None
+
+
 @operation("Resize")
 def resize_operation(call: LayerCall, x: Value) -> Value:
-    size = call.config["size"]
-    if not isinstance(size, (list, tuple)) or len(size) != 2 or not all(isinstance(n, int) for n in size):
-        call.refuse(f"size={size!r}; two whole numbers are needed")
+    from npinfer.ops.size_rules import entries
+    from npinfer.ops.sizes import Size
+
+    size = entries(call, call.setting("size"))
+    factors = tuple(_factor(x, n, k) for k, n in enumerate(size))
+    if len(size) == 2 and None not in factors and x.spec.dtype.kind == "f":
+        method = str(call.config.get("interpolation") or "bilinear").lower()
+        return call.emit(
+            Resize(None, method, bool(call.config.get("antialias")), factors=(factors[0] or 1, factors[1] or 1)), x
+        )
+    if len(size) != 2 or any(isinstance(n, Size) or n < 1 for n in size):
+        call.refuse(f"size={call.config.get('size')!r}; two whole numbers are needed")
     for reason in _check_resizing(call.config):
         call.refuse(reason)
     return as_asked(call, _resized(call, channels_last(call, x, 2), int(size[0]), int(size[1])))

@@ -42,7 +42,7 @@ def interpret(raw: RawFile, config: Any, keras_version: str | None, backend: str
     from npinfer.readers import assign, order, topology, versions
     from npinfer.readers.archive import Archive
     from npinfer.readers.limits import reading
-    from npinfer.readers.lower import problems, unsupported
+    from npinfer.readers.problems import problems, unsupported
 
     with reading(raw.source, "its config doesn't make sense to any Keras"):
         version = versions.checked(versions.of(config, keras_version, backend), raw.source)

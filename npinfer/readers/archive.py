@@ -109,9 +109,11 @@ def walk_layer(layer: Layer, path: Path) -> Iterator[tuple[Path, Layer]]:
 
 
 def tensors(tree: Any) -> Iterator[TensorRef]:
-    """The TensorRefs of a tree of lists, tuples and dicts, in order."""
+    """The TensorRefs of a tree of lists, tuples, slices and dicts, in order."""
     if isinstance(tree, TensorRef):
         yield tree
+    elif isinstance(tree, slice):
+        yield from tensors((tree.start, tree.stop, tree.step))
     elif isinstance(tree, (list, tuple)):
         for item in tree:
             yield from tensors(item)

@@ -10,6 +10,7 @@ import numpy as np
 from npinfer.errors import FormatError
 from npinfer.graph import Shape, Spec
 from npinfer.ops.registry import Value, find
+from npinfer.ops.sizes import Sizes
 from npinfer.readers.archive import Archive, Config, Layer, Model, Path, TensorRef, tensors
 
 COMPUTED = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
@@ -119,14 +120,19 @@ def spread(model: Model, args: Sequence[Any], where: str) -> list[Value]:
     return list(values(args))
 
 
-def values(tree: Any) -> Sequence[Value]:
+def values(tree: Any) -> list[Value]:
     """The Values of a tree of lists, tuples and dicts, in order."""
-    if isinstance(tree, Value):
+    return [v for v in results(tree) if isinstance(v, Value)]
+
+
+def results(tree: Any) -> list[Any]:
+    """The Values and Sizes of a tree of lists, tuples and dicts, in order: what Keras counts as a call's results."""
+    if isinstance(tree, (Value, Sizes)):
         return [tree]
     if isinstance(tree, Mapping):
-        return [v for item in tree.values() for v in values(item)]
+        return [v for item in tree.values() for v in results(item)]
     if isinstance(tree, (list, tuple)):
-        return [v for item in tree for v in values(item)]
+        return [v for item in tree for v in results(item)]
     return []
 
 

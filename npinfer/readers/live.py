@@ -14,7 +14,7 @@ from npinfer.ops import registry
 from npinfer.readers import interpret
 from npinfer.readers.archive import Archive, Layer
 from npinfer.readers.limits import DEFAULT, parse_json
-from npinfer.readers.lower import unsupported
+from npinfer.readers.problems import unsupported
 from npinfer.readers.raw import Legacy, RawFile, Stored, stored
 
 PACKAGES = ("keras", "tf_keras", "keras_core", "tensorflow", "tensorflow_core")

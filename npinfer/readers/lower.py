@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from npinfer.errors import FormatError, NpinferError, ShapeError, UnsupportedError, shown
 from npinfer.graph import Array, Graph, Node, Op, Spec, State, infer
+from npinfer.ops import sizes
 from npinfer.ops.identity import Cast
-from npinfer.ops.registry import LayerCall, NeedsFunction, Value, find
+from npinfer.ops.registry import LayerCall, Value, find
 from npinfer.readers import entrances
 from npinfer.readers.archive import Archive, Call, Layer, Model, Path, TensorRef, tensors, walk
-from npinfer.readers.entrances import COMPUTED, INTEGERS, values
+from npinfer.readers.entrances import COMPUTED, values
+from npinfer.readers.problems import problems, unsupported
 from npinfer.readers.schedule import needed_calls
 
 
@@ -35,7 +37,7 @@ def lower(
     """Lower a whole archive. dtype overrides the file's float dtypes; outputs names layers to return instead of the model's
     outputs. Raises UnsupportedError with every unsupported layer and option of the file, ShapeError where weights don't fit."""
     own = _Functions(functions or {})
-    found = list(problems(archive.model, own))
+    found = list(problems(archive.model, own, outputs or ()))
     if found:
         raise unsupported(archive.source, found)
     lowering = _Lowering(archive, dtype, own)
@@ -62,47 +64,12 @@ def lower(
     )
 
 
-def unsupported(source: str, reasons: Sequence[str]) -> UnsupportedError:
-    """One error for all that a file needs and npinfer lacks."""
-    lines = "".join(f"\n  - {p}" for p in reasons)
-    return UnsupportedError(
-        f"{source}: {len(reasons)} layer(s) or option(s) not supported:{lines}\n"
-        "npinfer.supported() lists what is; npinfer.register_layer adds a custom layer, functions={name: f} a Lambda.",
-        reasons,
-    )
-
-
-def problems(model: Model, functions: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for each layer and option that isn't supported; needs no weights."""
-    for path, layer in walk(model):
-        if layer.model is not None or layer.class_name == "InputLayer" or layer.name in functions:
-            continue
-        where = f"layer {'/'.join(path)!r} ({layer.class_name})"
-        kind = find(layer)
-        if kind is None:
-            what = {"ops": "this operation is unknown", "custom": "a custom class"}.get(layer.module, "this class is unknown")
-            yield f"{where}: {what}"
-        elif not _computed(layer.dtype, kind.quantized):
-            yield f"{where}: dtype policy {layer.dtype!r}"
-        else:
-            for reason in kind.check(layer.config):
-                if isinstance(reason, NeedsFunction) and reason.name in functions:
-                    continue
-                yield f"{where}: {reason}"
-
-
-def _computed(dtype: str | None, quantized: Sequence[str]) -> bool:
-    """Whether layers of this dtype policy are computed; "int8_from_float32" is a quantized one."""
-    mode, found, source = (dtype or "").partition("_from_")
-    if found:
-        return mode.partition("/")[0] in quantized and source in COMPUTED
-    return dtype is None or dtype in COMPUTED or dtype in INTEGERS
-
-
 def _map(tree: Any, leaf: type, f: Callable[[Any], Any]) -> Any:
     """The tree with f applied to its leaves of one type."""
     if isinstance(tree, leaf):
         return f(tree)
+    if isinstance(tree, slice):
+        return slice(*(_map(t, leaf, f) for t in (tree.start, tree.stop, tree.step)))
     if isinstance(tree, (list, tuple)):
         return type(tree)([_map(t, leaf, f) for t in tree])
     if isinstance(tree, Mapping):
@@ -188,13 +155,21 @@ class _Lowering:
             call.take("mask")
             args = _map(args, Value, lambda v: v._replace(mask=None))
         call.take("training")
-        result = kind.function(call, *args)
+        result = None
+        if sizes.within(args, call.kwargs):
+            result, args = self._settled(call, args)
+        result = kind.function(call, *args) if result is None else result
         left = {k: v for k, v in call.kwargs.items() if v is not None}
         if left:
             call.refuse(f"call argument(s) {', '.join(f'{k}={v!r}' for k, v in left.items())}")
         if kind.mask == "pass" and masks:
             result = _map(result, Value, lambda v: v._replace(mask=masks[0]))
         return result
+
+    def _settled(self, call: LayerCall, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+        from npinfer.ops.size_operations import settled
+
+        return settled(call, args)
 
     # inputs, dtypes, weights
 
@@ -239,7 +214,7 @@ class _Lowering:
         inputs = list(tensors(model.inputs))
         if len(inputs) != len(args):
             raise FormatError(f"{self._where(path)}: called with {len(args)} tensors, the model has {len(inputs)} inputs")
-        done: dict[tuple[str, int], list[Value]] = {}
+        done: dict[tuple[str, int], list[Any]] = {}
         for ref, value in zip(inputs, args):
             done[ref.layer, ref.node] = [self._fit(model, ref, value, path)]
             if not path:
@@ -253,13 +228,16 @@ class _Lowering:
         for layer, number in order:
             call = layer.calls[number]
             result = self._call(layer, (*path, layer.name), call, done)
-            done[layer.name, number] = list(values(result))
+            done[layer.name, number] = entrances.results(result)
             label = "/".join((*path, layer.name))
-            if done[layer.name, number]:
-                self.labels.setdefault(label, done[layer.name, number][0])
-        return _map(model.outputs, TensorRef, lambda r: self._pick(done, r, path))
+            for value in values(result)[:1]:
+                self.labels.setdefault(label, value)
+        made = _map(model.outputs, TensorRef, lambda r: self._pick(done, r, path))
+        if any(True for _ in sizes.held(made)):
+            raise unsupported(self.archive.source, [f"{self._where(path)} returns a shape or a constant"])
+        return made
 
-    def _call(self, layer: Layer, path: Path, call: Call, done: Mapping[tuple[str, int], list[Value]]) -> Any:
+    def _call(self, layer: Layer, path: Path, call: Call, done: Mapping[tuple[str, int], list[Any]]) -> Any:
         def pick(tree: Any) -> Any:
             return _map(tree, TensorRef, lambda r: self._pick(done, r, path))
 
@@ -279,7 +257,7 @@ class _Lowering:
                 f"{self._where(path)} ({layer.class_name}): its config or weights don't make sense: {type(e).__name__}: {e}"
             ) from e
 
-    def _pick(self, done: Mapping[tuple[str, int], list[Value]], ref: TensorRef, path: Path) -> Value:
+    def _pick(self, done: Mapping[tuple[str, int], list[Any]], ref: TensorRef, path: Path) -> Any:
         found = done.get((ref.layer, ref.node), [])
         if not 0 <= ref.tensor < len(found):
             raise FormatError(f"{self._where(path)}: refers to result {ref.tensor} of {ref.layer!r}, which gives {len(found)}")

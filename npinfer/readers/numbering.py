@@ -43,6 +43,8 @@ def refs(calls: Iterable[Call]) -> Iterable[TensorRef]:
 def _shift(tree: Any, by: Mapping[str, int]) -> Any:
     if isinstance(tree, TensorRef):
         return tree._replace(node=tree.node - by.get(tree.layer, 0))
+    if isinstance(tree, slice):
+        return slice(*(_shift(t, by) for t in (tree.start, tree.stop, tree.step)))
     if isinstance(tree, (list, tuple)):
         return type(tree)([_shift(t, by) for t in tree])
     if isinstance(tree, Mapping):

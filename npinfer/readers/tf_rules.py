@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Rule(NamedTuple):
-    """A Keras 3 operation. tensors: TensorFlow's names of its positional arguments, in order. config: {TensorFlow keyword: key
-    of the operation's config}. fixed: entries of the config that the function implies."""
-
-    operation: str
-    tensors: tuple[str, ...] = ("x",)
-    config: Mapping[str, str] = {}
-    fixed: Mapping[str, Any] = {}
-
+from npinfer.readers.tf_array_rules import IMAGES, PRODUCTS, SHAPES, WINDOWS, Rule, same
 
 REDUCE = {"axis": "axis", "keepdims": "keepdims", "keep_dims": "keepdims", "reduction_indices": "axis"}
 RULES: dict[str, Rule] = {
+    **SHAPES,
+    **PRODUCTS,
+    **WINDOWS,
+    **IMAGES,
     **{
         f: Rule(name, ("x", "y"))
         for f, name in {
@@ -36,7 +30,14 @@ RULES: dict[str, Rule] = {
             "math.pow": "Power",
             "math.maximum": "Maximum",
             "math.minimum": "Minimum",
-            "math.atan2": "Arctan2",
+            "math.floor_div": "FloorDivide",
+            "math.multiply_no_nan": "MultiplyNoNan",
+            "math.xlogy": "Xlogy",
+            "math.xdivy": "Xdivy",
+            "bitwise.bitwise_and": "BitwiseAnd",
+            "bitwise.bitwise_or": "BitwiseOr",
+            "bitwise.bitwise_xor": "BitwiseXor",
+            "truncatemod": "Fmod",
             "math.equal": "Equal",
             "math.not_equal": "NotEqual",
             "__operators__.eq": "Equal",
@@ -93,6 +94,10 @@ RULES: dict[str, Rule] = {
         f"nn.{f}": Rule(name, ("features",))
         for f, name in {"relu": "Relu", "relu6": "Relu6", "elu": "Elu", "selu": "Selu", "softsign": "Softsign"}.items()
     },
+    "math.atan2": Rule("Arctan2", ("y", "x")),
+    "math.reciprocal_no_nan": Rule("ReciprocalNoNan"),
+    "math.real": Rule("Real", ("input",)),
+    "math.conj": Rule("Conj"),
     "math.squared_difference": Rule("SquaredDifference", ("x", "y")),
     "math.scalar_mul": Rule("Multiply", ("scalar", "x")),
     "nn.bias_add": Rule("Add", ("value", "bias")),
@@ -107,7 +112,7 @@ RULES: dict[str, Rule] = {
     "nn.softmax": Rule("Softmax", ("logits",), {"axis": "axis"}, {"axis": -1}),
     "nn.log_softmax": Rule("LogSoftmax", ("logits",), {"axis": "axis"}, {"axis": -1}),
     **{
-        f"math.reduce_{f}": Rule(name, ("input_tensor",), REDUCE)
+        f"math.reduce_{f}": Rule(name, ("input_tensor",), REDUCE, {"whole": True} if f == "mean" else {})
         for f, name in {
             "mean": "Mean",
             "sum": "Sum",
@@ -121,50 +126,20 @@ RULES: dict[str, Rule] = {
             "logsumexp": "Logsumexp",
         }.items()
     },
-    "math.argmax": Rule("Argmax", ("input",), {"axis": "axis"}, {"axis": 0}),
-    "math.argmin": Rule("Argmin", ("input",), {"axis": "axis"}, {"axis": 0}),
-    "math.cumsum": Rule("Cumsum", ("x",), {"axis": "axis"}, {"axis": 0}),
-    "math.cumprod": Rule("Cumprod", ("x",), {"axis": "axis"}, {"axis": 0}),
-    "sort": Rule("Sort", ("values",), {"axis": "axis"}),
+    "math.argmax": Rule("Argmax", ("input",), same("axis", "output_type"), {"axis": 0, "output_type": "int64"}),
+    "math.argmin": Rule("Argmin", ("input",), same("axis", "output_type"), {"axis": 0, "output_type": "int64"}),
+    "math.count_nonzero": Rule("CountNonzero", ("input",), {**REDUCE, "dtype": "output_type"}, {"output_type": "int64"}),
+    "math.cumsum": Rule("Cumsum", ("x",), same("axis", "exclusive", "reverse"), {"axis": 0}),
+    "math.cumprod": Rule("Cumprod", ("x",), same("axis", "exclusive", "reverse"), {"axis": 0}),
+    "sort": Rule("Sort", ("values",), same("axis", "direction")),
+    "argsort": Rule("Argsort", ("values",), same("axis", "direction"), {"axis": -1}),
+    "clip_by_norm": Rule("ClipByNorm", ("t",), {"clip_norm": "clip_norm", "axes": "axis"}),
+    "nn.crelu": Rule("Crelu", ("features",), same("axis"), {"axis": -1}),
     "math.top_k": Rule("TopK", ("input",), {"k": "k", "sorted": "sorted"}, {"k": 1}),
-    "roll": Rule("Roll", ("input",), {"shift": "shift", "axis": "axis"}),
     "norm": Rule("Norm", ("tensor",), {**REDUCE, "ord": "ord"}),
     "math.reduce_euclidean_norm": Rule("Norm", ("input_tensor",), REDUCE),
     "math.l2_normalize": Rule("Normalize", ("x",), {"axis": "axis", "epsilon": "epsilon"}, {"order": 2, "epsilon": 1e-12}),
     "clip_by_value": Rule("Clip", ("t",), {"clip_value_min": "x_min", "clip_value_max": "x_max"}),
-    "reshape": Rule("Reshape", ("tensor",), {"shape": "newshape"}),
-    "transpose": Rule("Transpose", ("a",), {"perm": "axes"}),
-    "linalg.matrix_transpose": Rule("Swapaxes", ("a",), {}, {"axis1": -2, "axis2": -1}),
-    "expand_dims": Rule("ExpandDims", ("input",), {"axis": "axis"}),
-    "squeeze": Rule("Squeeze", ("input",), {"axis": "axis"}),
-    "concat": Rule("Concatenate", ("values",), {"axis": "axis"}),
-    "stack": Rule("Stack", ("values",), {"axis": "axis"}, {"axis": 0}),
-    "unstack": Rule("Unstack", ("value",), {"axis": "axis", "num": "num"}, {"axis": 0}),
-    "split": Rule("Split", ("value",), {"num_or_size_splits": "indices_or_sections", "axis": "axis"}, {"axis": 0}),
-    "tile": Rule("Tile", ("input",), {"multiples": "repeats"}),
-    "repeat": Rule("Repeat", ("input",), {"repeats": "repeats", "axis": "axis"}),
-    "cast": Rule("Cast", ("x",), {"dtype": "dtype"}),
-    "one_hot": Rule("OneHot", ("indices",), {"depth": "num_classes", "axis": "axis"}, {"axis": -1}),
-    "gather": Rule("Take", ("params", "indices"), {"axis": "axis"}, {"axis": 0}),
-    "pad": Rule("Pad", ("tensor",), {"paddings": "pad_width", "mode": "mode"}),
-    "where": Rule("Where", ("condition", "x", "y")),
-    "einsum": Rule("Einsum", ("inputs",), {"equation": "subscripts"}),
-    "linalg.matmul": Rule("Matmul", ("a", "b"), {n: n for n in ("transpose_a", "transpose_b", "adjoint_a", "adjoint_b")}),
-    "tensordot": Rule("Tensordot", ("a", "b"), {"axes": "axes"}),
-    "zeros_like": Rule("ZerosLike", ("input",)),
-    "ones_like": Rule("OnesLike", ("input",)),
-    "identity": Rule("StopGradient", ("input",)),
-    "stop_gradient": Rule("StopGradient", ("input",)),
-    "__operators__.getitem": Rule("GetItem", ("tensor", "slice_spec")),
-    "reverse": Rule("Flip", ("tensor",), {"axis": "axis"}),
-    **{
-        f"nn.{f}_pool{end}": Rule(name, ("input",), {"ksize": "pool_size", "strides": "strides", "padding": "padding"})
-        for f, name in {"max": "MaxPool", "avg": "AveragePool"}.items()
-        for end in ("", "1d", "2d", "3d")
-    },
-    "nn.depth_to_space": Rule("DepthToSpace", ("input",), {"block_size": "block_size"}),
-    "nn.space_to_depth": Rule("SpaceToDepth", ("input",), {"block_size": "block_size"}),
-    "image.resize": Rule("Resize", ("images",), {"size": "size", "method": "interpolation", "antialias": "antialias"}),
 }
 #: keyword arguments that change nothing (at these values)
 IDLE: dict[str, tuple[Any, ...]] = {
@@ -172,23 +147,32 @@ IDLE: dict[str, tuple[Any, ...]] = {
     "conjugate": (False,),
     "a_is_sparse": (False,),
     "b_is_sparse": (False,),
-    "output_type": (),
     "validate_indices": (),
     "batch_dims": (0,),
-    "exclusive": (False,),
-    "reverse": (False,),
-    "constant_values": (0,),
-    "on_value": (None, 1, 1.0),
-    "off_value": (None, 0, 0.0),
+    "partition_strategy": ("mod",),
+    "adjoint": (False,),
+    "stable": (),
+    "align_corners": (False,),
+    "half_pixel_centers": (False,),
+    "use_cudnn_on_gpu": (),
+    "max_norm": (None,),
+    "align": ("RIGHT_LEFT",),
+    "k": (0,),
     "beta": (1, 1.0),
     "training": (),
     "mask": (),
-    "direction": ("ASCENDING",),
     "data_format": (None, "NWC", "NHWC", "NDHWC"),
     "preserve_aspect_ratio": (False,),
 }
 #: other names of the same functions
-ALIASES = {"nn.l2_normalize": "math.l2_normalize", "matmul": "linalg.matmul", "linalg.norm": "norm", "nn.top_k": "math.top_k"}
+ALIASES = {
+    "nn.l2_normalize": "math.l2_normalize",
+    "matmul": "linalg.matmul",
+    "linalg.norm": "norm",
+    "nn.top_k": "math.top_k",
+    "saturate_cast": "dtypes.saturate_cast",
+    "nn.lrn": "nn.local_response_normalization",
+}
 #: flags in a graph's node_def → the function's, where they count
 NODE_FLAGS = {"transpose_a": "transpose_a", "transpose_b": "transpose_b", "adj_x": "adjoint_a", "adj_y": "adjoint_b"}
 #: names in a graph's node_def → the function's name in RULES

@@ -3,13 +3,15 @@ operation that means the same. What isn't in the tables keeps its TensorFlow nam
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from npinfer.readers.archive import Call, Layer
-from npinfer.readers.tf_rules import ALIASES, IDLE, NODE_FLAGS, NODE_OPS, RULES, Rule
+from npinfer.readers.archive import Call, Layer, tensors
+from npinfer.readers.tf_array_rules import Rule
+from npinfer.readers.tf_rules import ALIASES, IDLE, NODE_FLAGS, NODE_OPS, RULES
 
 
 def modern(layer: Layer) -> Layer:
@@ -20,8 +22,8 @@ def modern(layer: Layer) -> Layer:
     if not isinstance(name, str):
         return layer
     short = re.sub(r"^(tf\.|compat\.v1\.|raw_ops\.)+", "", name)
-    short = ALIASES.get(short, short)
-    if short == "math.add_n":  # a sum of a list, as the merge layer's
+    short = _variant(ALIASES.get(short, short), layer)
+    if short in ("math.add_n", "math.accumulate_n"):  # a sum of a list, as the merge layer's
         return layer.replace(class_name="Add", config={}, calls=tuple(Call(c.args[:1]) for c in layer.calls), dtype=None)
     if short == "keras.backend.batch_flatten":
         return layer.replace(class_name="Flatten", config={}, calls=tuple(Call(c.args[:1]) for c in layer.calls), dtype=None)
@@ -39,24 +41,38 @@ def modern(layer: Layer) -> Layer:
     return Layer(rule.operation, layer.name, config, tuple(calls), None, "ops", layer.trainable)
 
 
+def _variant(name: str, layer: Layer) -> str:
+    """The name of the rule where an argument decides what the function is."""
+    given = layer.calls[0].kwargs if layer.calls else {}
+    if name == "gather" and given.get("batch_dims") == 1:
+        return "gather_each"
+    return f"nn.pool {given.get('pooling_type')}" if name == "nn.pool" else name
+
+
 def _shape_of(rule: Rule, call: Call) -> str:
     return repr({k: call.kwargs.get(k) for k in rule.config})
 
 
 def _bind(rule: Rule, call: Call) -> tuple[Call, dict[str, Any]] | None:
     """The call's positional arguments and the operation's config; None where an argument has no counterpart."""
-    kwargs = dict(call.kwargs)
+    kwargs = {("filters" if k == "filter" else k): v for k, v in call.kwargs.items() if v is not None}
     args = list(call.args)
     args += [kwargs.pop(name) for name in rule.tensors[len(args) :] if name in kwargs]
     if rule.operation == "Einsum":
         args, kwargs = _einsum(args, kwargs)
-    config = dict(rule.fixed)
+    config, open_ = dict(rule.fixed), dict[str, Any]()
     for name, key in rule.config.items():
         if name in kwargs:
-            config[key] = kwargs.pop(name)
+            found = kwargs.pop(name)
+            (open_ if any(True for _ in tensors(found)) else config)[key] = found
+    if rule.operation == "TakeEach":
+        kwargs.pop("batch_dims", None)
+    if rule.operation in ("MaxPool", "AveragePool"):
+        kwargs = {k: v for k, v in kwargs.items() if k not in ("pooling_type", "dilation_rate") or (k == "dilation_rate" and v)}
     if any(name not in IDLE or (IDLE[name] and v not in IDLE[name]) for name, v in kwargs.items()):
         return None
-    return Call(tuple(args)), _FINISH[rule.operation](config) if rule.operation in _FINISH else config
+    config = {k: v for k, v in config.items() if k not in open_}
+    return Call(tuple(args), open_), _FINISH[rule.operation](config) if rule.operation in _FINISH else config
 
 
 def _einsum(args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -78,11 +94,11 @@ def _split(config: dict[str, Any]) -> dict[str, Any]:
     sizes = config.get("indices_or_sections")
     if not isinstance(sizes, (list, tuple)):
         return config
-    cuts, place = [], 0
-    for size in sizes[:-1]:
-        place += size if isinstance(size, int) and size >= 0 else math.inf  # type: ignore[assignment]
-        cuts.append(place)
-    return {**config, "indices_or_sections": cuts}
+    if -1 not in sizes or not all(isinstance(n, int) for n in sizes):
+        return {**config, "indices_or_sections": list(itertools.accumulate(sizes[:-1]))}
+    at = sizes.index(-1)  # what is left over; cuts behind it count from the end
+    front, behind = itertools.accumulate(sizes[:at]), list(itertools.accumulate(sizes[:at:-1]))
+    return {**config, "indices_or_sections": [*front, *(-n for n in behind[::-1])]}
 
 
 def _pad(config: dict[str, Any]) -> dict[str, Any]:
@@ -94,14 +110,24 @@ def _norm(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, "ord": None if order == "euclidean" else order, "keepdims": config.get("keepdims") or False}
 
 
-def _pool(config: dict[str, Any]) -> dict[str, Any]:
+def _window(config: dict[str, Any]) -> dict[str, Any]:
     """TensorFlow's sizes may count the batch and the channels."""
-    found = {**config, "padding": str(config.get("padding")).lower(), "data_format": "channels_last"}
-    for key in ("pool_size", "strides"):
+    found = {k: v for k, v in config.items() if v is not None}
+    padding = config.get("padding", "valid")
+    pairs = tuple((p[0], p[1]) for p in padding[1:-1]) if isinstance(padding, list) else None
+    found |= {"padding": str(padding).lower() if pairs is None else pairs, "data_format": "channels_last"}
+    for key in ("pool_size", "size", "strides", "dilation_rate"):
         sizes = config.get(key)
         if isinstance(sizes, (list, tuple)) and len(sizes) > 2 and sizes[0] == sizes[-1] == 1:
             found[key] = list(sizes[1:-1])
+        elif isinstance(sizes, (list, tuple)) and len(sizes) == 1:
+            found[key] = sizes[0]
     return found
+
+
+def _turned(config: dict[str, Any]) -> dict[str, Any]:
+    """A missing on_value is 1, a missing off_value 0."""
+    return {k: v for k, v in config.items() if v is not None}
 
 
 _FINISH: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -109,8 +135,10 @@ _FINISH: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "Split": _split,
     "Pad": _pad,
     "Norm": _norm,
-    "MaxPool": _pool,
-    "AveragePool": _pool,
+    "WithNorm": _norm,
+    "OneHot": _turned,
+    **dict.fromkeys(("MaxPool", "AveragePool", "Conv", "DepthwiseConv", "SeparableConv", "ConvTranspose"), _window),
+    "ExtractPatches": _window,
 }
 
 
