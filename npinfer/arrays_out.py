@@ -1,17 +1,15 @@
 """Results into files: .npy, .npz, CSV and Parquet, written piece by piece in constant memory.
 
-A file appears under its name only when it is complete: everything goes to a temporary name beside it first.
+They go to a temporary name first (npinfer/destination.py).
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -44,26 +42,6 @@ def ending_of(path: str | os.PathLike[str], outputs: int) -> str:
     if ending == ".npy" and outputs != 1:
         raise FormatError(f"{path}: .npy holds one array, the model has {outputs} outputs; use .npz")
     return ending
-
-
-@contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside `path`, which takes its place if the block succeeds and vanishes if not."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such folder", str(target.parent))
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # mkstemp's own mode is 0600
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def open_writer(path: Path, ending: str, specs: Sequence[Spec]) -> Writer:

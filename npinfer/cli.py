@@ -118,7 +118,7 @@ def extract(args: argparse.Namespace) -> None:
     import numpy as np
 
     from npinfer import read_weights
-    from npinfer.arrays_out import replacing
+    from npinfer.destination import replacing
 
     _not_the_input(args.out, args.file)
     found = read_weights(args.file)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 from npinfer import __version__
-from npinfer.bench.options import bench_options, positive, profile_options
+from npinfer.bench.options import bench_options, positive, profile_options, tolerance
 
 Command = Callable[[argparse.Namespace], "int | None"]
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors in one line, as all of npinfer's are; argparse would print the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")
 
 
 def make_parser(runs: Mapping[str, Command]) -> argparse.ArgumentParser:
     """All commands and their options; `runs` has the function for each, whose docstring is its help."""
 
-    parser = argparse.ArgumentParser("npinfer", description="Run networks that Keras saved, with NumPy.")
+    parser = Parser("npinfer", description="Run networks that Keras saved, with NumPy.")
     parser.add_argument("--version", action="version", version=f"npinfer {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
@@ -61,7 +69,7 @@ def make_parser(runs: Mapping[str, Command]) -> argparse.ArgumentParser:
     p = add("check")
     network(p)
     p.add_argument("--against", metavar="IO.npz", help="inputs and expected outputs: by name, or x0 … and y0 … (in0 …, out0 …)")
-    p.add_argument("--rtol", type=float, default=1e-5, help="largest error against an output's scale (default 1e-5)")
+    p.add_argument("--rtol", type=tolerance, default=1e-5, help="largest error against an output's scale (default 1e-5)")
 
     p = add("export")
     network(p, engine=False)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from npinfer.arrays_io import Source, is_path, open_source
-from npinfer.arrays_out import Csv, Npy, Writer, ending_of, open_writer, pack, replacing, unique
+from npinfer.arrays_out import Csv, Npy, Writer, ending_of, open_writer, pack, unique
+from npinfer.destination import check, naming, replacing
 from npinfer.errors import ArgumentError, FormatError, shown
 from npinfer.graph import Spec
 from npinfer.predict import run
@@ -98,6 +99,14 @@ def _refuse_own_input(target: Path, source: Any) -> None:
 
 def _resumed(model: Model, source: Source, target: Path, ending: str, batch_size: int | None, verbose: Any) -> Written:
     folder = target.with_name(target.name + ".part")
+    check(target)
+    with naming(target, folder.name):
+        return _resumed_in(folder, model, source, target, ending, batch_size, verbose)
+
+
+def _resumed_in(
+    folder: Path, model: Model, source: Source, target: Path, ending: str, batch_size: int | None, verbose: Any
+) -> Written:
     identity = {"model": fingerprint(model), "source": source.mark, "outputs": [str(s) for s in model.outputs]}
     done = _done(folder, identity)
     if not done:

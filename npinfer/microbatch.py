@@ -25,7 +25,8 @@ import numpy as np
 from npinfer import inputs as arrange
 from npinfer.errors import ArgumentError, BusyError, ClosedError, EngineError, ShapeError, shown
 from npinfer.graph import Array
-from npinfer.options import is_count
+from npinfer.options import is_count, is_number
+from npinfer.options import timeout as checked
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -69,7 +70,7 @@ class MicroBatch:
         for name, value in ("max_size", max_size), ("max_queue", max_queue):
             if not is_count(value):
                 raise ArgumentError(f"microbatch({name}={shown(value)}): needs a whole number of at least 1")
-        if not isinstance(max_delay_us, (int, float, np.number)) or not 0 <= max_delay_us < float("inf"):
+        if not is_number(max_delay_us) or not 0 <= max_delay_us < float("inf"):
             raise ArgumentError(f"microbatch(max_delay_us={shown(max_delay_us)}): needs microseconds, at least 0")
         if model._graph.states:
             raise EngineError("microbatch: this model keeps states from call to call; samples of several callers would mix")
@@ -85,12 +86,14 @@ class MicroBatch:
 
     def submit(self, x: Any, timeout: float | None = None) -> Future[Any]:
         """Queue one sample; waits for room in the queue, up to `timeout` seconds. The Future can be cancelled until it runs."""
+        timeout = checked("microbatch.submit", timeout)
         entry = self._entry(x)
         self._queue.put(entry, timeout)
         return entry.future
 
     def __call__(self, x: Any, timeout: float | None = None) -> Any:
         """The result for one sample, as `model(x)` gives it; waits, up to `timeout` seconds in all."""
+        timeout = checked("microbatch call", timeout)
         start = time.monotonic()
         future = self.submit(x, timeout)
         try:
@@ -103,6 +106,7 @@ class MicroBatch:
         """As a call, for asyncio: the event loop goes on meanwhile. Cancelling the task cancels the sample."""
         import asyncio
 
+        timeout = checked("microbatch.acall", timeout)
         entry = self._entry(x)
         loop = asyncio.get_running_loop()
 
@@ -146,6 +150,7 @@ class MicroBatch:
     def close(self, cancel: bool = False, timeout: float | None = None) -> None:
         """Take no more samples; finish those that wait (cancel=True: cancel them), then end the thread. May be called twice.
         Raises BusyError where that takes longer than `timeout` seconds."""
+        timeout = checked("microbatch.close", timeout)
         self._queue.close(cancel)
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)

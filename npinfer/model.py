@@ -11,13 +11,13 @@ import numpy as np
 
 from npinfer import inputs as arrange
 from npinfer.checking import compare, random_inputs
-from npinfer.errors import CheckError, EngineError, ShapeError, UnsupportedError, shown
+from npinfer.errors import ArgumentError, CheckError, EngineError, ShapeError, UnsupportedError, shown
 from npinfer.executors import Executor, make_executor
 from npinfer.executors.memory import room_for
 from npinfer.executors.signature import fix
 from npinfer.executors.steps import zero_states
 from npinfer.graph import Array, Graph, Spec
-from npinfer.options import Options, Rebind, is_count, layer_names
+from npinfer.options import Options, Rebind, is_count, is_number, layer_names
 from npinfer.passes import optimise
 from npinfer.summary import Layers, html, layer_list, summary
 
@@ -305,6 +305,8 @@ class Model:
 
         Raises CheckError naming the output where it exceeds rtol, or where NaN or infinity stand elsewhere.
         """
+        if not is_number(rtol) or not rtol >= 0:
+            raise ArgumentError(f"check(rtol={shown(rtol)}): needs a number of at least 0, such as 1e-5")
         arrays, _ = arrange.batch(arrange.flatten(x, self.inputs, self._structure_in), self.inputs)
         return compare(self.outputs, self._plain(arrays), y, rtol)
 

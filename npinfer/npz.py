@@ -8,11 +8,9 @@ check/in0.npy, check/out0.npy …  inputs, and the outputs they gave
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -58,7 +56,7 @@ def save(path: str | PathLike[str], archive: Archive, meta: Mapping[str, Any], p
     """
     constants: list[Array] = []
     listed = dict.fromkeys(archive.order) | {(path, name): None for path, found in archive.weights.items() for name in found}
-    if not isinstance(path, (str, bytes, os.PathLike)):
+    if not isinstance(path, (str, bytes, PathLike)):
         raise ArgumentError(f"save({shown(path)}): needs a path")
     encoded = encode(archive, list(listed), constants)
     members: dict[str, Array] = {}
@@ -81,23 +79,15 @@ def save(path: str | PathLike[str], archive: Archive, meta: Mapping[str, Any], p
         "pairs": None if pairs is None else [len(a) for a in pairs],
         "meta": dict(meta),
     }
-    target = os.path.realpath(path)
-    if not os.path.isdir(os.path.dirname(target)):
-        raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(target))
-    temporary = f"{target}.{os.urandom(4).hex()}.part"
     import zipfile
 
-    try:
-        with zipfile.ZipFile(temporary, "x") as out:
-            out.writestr(_member(TEXT), json.dumps(text, ensure_ascii=False))
-            for name, array in members.items():
-                with out.open(_member(f"{name}.npy"), "w", force_zip64=array.nbytes >= 1 << 31) as stream:
-                    npy.write_array(stream, np.asarray(array), allow_pickle=False)
-        os.replace(temporary, target)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
+    from npinfer.destination import replacing
+
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as out:
+        out.writestr(_member(TEXT), json.dumps(text, ensure_ascii=False))
+        for name, array in members.items():
+            with out.open(_member(f"{name}.npy"), "w", force_zip64=array.nbytes >= 1 << 31) as stream:
+                npy.write_array(stream, np.asarray(array), allow_pickle=False)
 
 
 def _member(name: str) -> zipfile.ZipInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,6 +56,20 @@ def options(dtype: Any, engine: Any, optimize: Any, outputs: Any, threads: Any, 
 def is_count(value: Any) -> bool:
     """Whether this is a whole number of at least 1, Python's or NumPy's."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
+
+
+def timeout(where: str, value: Any) -> float | None:
+    """Seconds to wait, or None for as long as it takes. Raises ArgumentError."""
+    if value is None:
+        return None
+    if not is_number(value) or not value >= 0:
+        raise ArgumentError(f"{where}(timeout={shown(value)}): needs seconds, at least 0, or None to wait as long as it takes")
+    return min(float(value), threading.TIMEOUT_MAX)
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is one real number, Python's or NumPy's."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def layer_names(outputs: Any, where: str) -> tuple[str, ...]:

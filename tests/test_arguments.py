@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +105,33 @@ def test_options_of_microbatch(name: str, value: Any) -> None:
     refused(ArgumentError, rf"microbatch\({name}=", lambda: model.microbatch(**{name: value}))
     with pytest.raises(ValueError, match=name):
         model.microbatch(**{name: value})
+
+
+WAITS: list[Callable[[npinfer.MicroBatch, Any], Any]] = [
+    lambda mb, t: mb(np.zeros(6), timeout=t),
+    lambda mb, t: mb.submit(np.zeros(6), timeout=t),
+    lambda mb, t: asyncio.run(mb.acall(np.zeros(6), timeout=t)),
+    lambda mb, t: mb.close(timeout=t),
+]
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_seconds_to_wait(wait: Callable[[npinfer.MicroBatch, Any], Any]) -> None:
+    with load().microbatch() as mb:
+        for seconds in ("1", "x", float("nan"), -1, -0.5, True, [1], 1j, np.zeros(2), LONG):
+            refused(ArgumentError, r"microbatch.*\(timeout=.*needs seconds, at least 0, or None", lambda: wait(mb, seconds))  # noqa: B023
+        assert mb.stats.samples == 0
+        for seconds in (10, np.float32(10), np.int64(10), 1e300, float("inf"), None):
+            if wait is not WAITS[-1]:
+                wait(mb, seconds)
+        wait(mb, 1e300)
+
+
+@pytest.mark.parametrize("rtol", ["1e-5", "x", float("nan"), -1, None, True, [1e-5], 1j, LONG])
+def test_tolerances(rtol: Any) -> None:
+    model, x = load(), np.zeros((2, 6), np.float32)
+    refused(ArgumentError, "check.rtol=.*needs a number of at least 0", lambda: model.check(x, model(x), rtol=rtol))
+    assert model.check(x, model(x), rtol=np.float32(0)) == 0
 
 
 CALLS: list[tuple[type[Exception], str, Callable[[npinfer.Model], Any]]] = [

@@ -184,6 +184,11 @@ BAD_USE = {
     "unknown peer": ["bench", DENSE, "--against", "magic"],
     "model of no peer": ["bench", DENSE, "--model", "net.onnx"],
     "no thread": ["bench", DENSE, "--threads", "0"],
+    **{f"{v} seconds": ["bench", DENSE, f"--seconds={v}"] for v in ("-1", "0", "nan", "inf", "x")},
+    **{f"{v} starts": ["bench", DENSE, f"--starts={v}"] for v in ("-3", "1.5", "x")},
+    **{f"batches of {v}": ["bench", DENSE, f"--batches={v}"] for v in ("0", "1,x", "")},
+    **{f"a batch of {v}": ["profile", DENSE, f"--batch={v}"] for v in ("0", "-1", "x")},
+    **{f"a tolerance of {v}": ["check", DENSE, f"--rtol={v}"] for v in ("-1", "nan", "x")},
 }
 FAILURES = {
     "no file": (["inspect", "nothing.h5"], "nothing.h5"),
@@ -206,7 +211,8 @@ def test_bad_use(run: Any, what: str) -> None:
     done = run(*BAD_USE[what])
     assert done.code == 2
     assert done.out == ""
-    assert "npinfer" in done.err
+    assert done.err.startswith("npinfer")
+    assert len(done.err.splitlines()) == 1
     assert Path("x.npy").read_bytes() == before
 
 

@@ -56,6 +56,12 @@ def test_an_old_part_is_noticed(update_readme: Any, tmp_path: Path, monkeypatch:
     assert update_readme.main(["--check"]) == 0
 
 
+def test_the_time_of_compiling_is_told_alike() -> None:
+    message = (ROOT / "npinfer/executors/native/cache.py").read_text("utf-8")
+    told = [re.findall(r"(\d+ to \d+) seconds", text) for text in (TEXT, message)]
+    assert told[0] == told[1] == ["25 to 60"]
+
+
 @pytest.mark.parametrize("code", [code for kind, code in BLOCKS if kind == "python"], ids=lambda c: c.splitlines()[-1][:40])
 def test_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

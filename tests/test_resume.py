@@ -14,7 +14,7 @@ from feeding_files import ROWS, Break, breaking, read
 
 import npinfer
 from npinfer import feeding
-from npinfer.arrays_out import replacing
+from npinfer.destination import replacing
 from npinfer.errors import FormatError
 
 model, x = feeding_files.model, feeding_files.x

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import npinfer
-from npinfer.arrays_out import replacing
+from npinfer import destination
 from npinfer.bench import measure, report, runners
 from npinfer.bench.flops import graph_numbers
 from npinfer.bench.measure import Runner
@@ -33,13 +33,14 @@ BINS = 60
 def bench(args: argparse.Namespace) -> None:
     """Measure, print the report, write what was asked for."""
     draw = _plotter(args.plot)
+    _writable(args.json, args.csv)
     with Progress(None, 0 if args.quiet else "auto", "turns", "bench") as progress:
         result = measured(args, progress.advance)
     if args.json != "-":
         print(report.text(result))
     _write(args, result)
     if args.csv:
-        with replacing(args.csv) as temporary:
+        with destination.replacing(args.csv) as temporary:
             temporary.write_text(report.csv_text(result), "utf-8")
     draw(result, "bench")
 
@@ -49,6 +50,7 @@ def profile(args: argparse.Namespace) -> None:
     from npinfer.bench.profile import profiled, table
 
     draw = _plotter(args.plot)
+    _writable(args.json)
     model = npinfer.load(args.file, args.config, dtype=args.dtype, engine=args.engine, outputs=args.outputs)
     with Progress(args.rounds, 0 if args.quiet else "auto", "runs", "profile") as progress:
         result = profiled(model, args.rounds, args.batch, shapes_of(model.inputs, args.shape), progress.advance)
@@ -63,8 +65,15 @@ def _write(args: argparse.Namespace, result: dict[str, Any]) -> None:
     if args.json == "-":
         print(json.dumps(result, indent=1))
     elif args.json:
-        with replacing(args.json) as temporary:
+        with destination.replacing(args.json) as temporary:
             temporary.write_text(json.dumps(result, indent=1), "utf-8")
+
+
+def _writable(*targets: str | None) -> None:
+    """Complain before anything is measured, not when the results are there."""
+    for target in targets:
+        if target and target != "-":
+            destination.check(target)
 
 
 def _plotter(target: str | None) -> Callable[[dict[str, Any], str], None]:
@@ -74,6 +83,7 @@ def _plotter(target: str | None) -> Callable[[dict[str, Any], str], None]:
     from npinfer.bench import plots
 
     plots.check(target)
+    _writable(target)
     return lambda result, kind: plots.draw(result, kind, target)
 
 

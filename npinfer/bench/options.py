@@ -27,8 +27,10 @@ def bench_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--calls", type=positive, default=10_000, metavar="N", help="one-sample calls (default 10,000)")
     p.add_argument("--rounds", type=positive, default=10, metavar="N", help="in which the runtimes take turns (default 10)")
     p.add_argument("--batches", type=_sizes, metavar="N,…", help="batch sizes (default 1, 2, 4 … 1,024)")
-    p.add_argument("--seconds", type=float, default=5.0, metavar="S", help="for the single calls of a slow runtime (default 5)")
-    p.add_argument("--starts", type=int, default=3, metavar="N", help="new processes timed from start to result (default 3)")
+    p.add_argument("--seconds", type=seconds, default=5.0, metavar="S", help="for single calls of a slow runtime (default 5)")
+    p.add_argument(
+        "--starts", type=count, default=3, metavar="N", help="new processes timed from start to result (default 3; 0: none)"
+    )
     p.add_argument("--shape", type=_sizes, metavar="N,…", help="sizes of a sample whose sizes the model leaves open")
     p.add_argument("--stream", action="store_true", help="one time step a call (recurrent or causal models)")
     outputs(p)
@@ -49,10 +51,42 @@ def outputs(p: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text}: needs a whole number of at least 1")
+    return _whole(text, 1)
+
+
+def count(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"{text!r}: needs a whole number of at least {least}")
     return value
+
+
+def seconds(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: needs seconds, more than 0")
+    return value
+
+
+def tolerance(text: str) -> float:
+    value = _number(text)
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: needs a number of at least 0, such as 1e-5")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def _sizes(text: str) -> list[int]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.arrays_out import replacing
 from npinfer.bench import report
 from npinfer.bench.report import amount, duration
+from npinfer.destination import replacing
 from npinfer.errors import EngineError, FormatError
 
 ENDINGS = (".png", ".svg", ".html")

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 import npinfer
+from npinfer.destination import put, replacing_folder
 from npinfer.errors import EngineError, UnsupportedError
 from npinfer.export.net import Net
 from npinfer.export.registry import apply, load_families, walk
@@ -69,12 +69,11 @@ def export(model: Exportable, path: str | os.PathLike[str]) -> None:
     archive = model._archive
     network = translate(model._optimised(model._graph))
     properties = {"keras_version": str(archive.version), "source": str(archive.source)}
-    target = Path(path)
     large = sum(a.nbytes for a in network.weights.values()) >= LARGEST
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        data = Path(folder, f"{target.name}.data") if large else None
+    with replacing_folder(path) as (folder, target):
+        data = folder / f"{target.name}.data" if large else None
         made = proto(network, archive.model.name, properties, data)
-        written = Path(folder, target.name)
+        written = folder / target.name
         written.write_bytes(made.SerializeToString())
         try:
             onnx.checker.check_model(str(written) if large else made, full_check=True)
@@ -82,7 +81,7 @@ def export(model: Exportable, path: str | os.PathLike[str]) -> None:
             raise EngineError(f"the ONNX graph isn't valid: {e}") from None
         if data is not None:
             os.replace(data, target.with_name(data.name))
-        os.replace(written, target)
+        put(written, target)
 
 
 def translate(graph: Graph) -> Network:

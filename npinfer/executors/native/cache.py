@@ -102,7 +102,7 @@ def _make(keep: bool = False) -> tuple[Code, str]:
     """Compile, and write to the cache. Raises EngineError; with `keep`, OSError where the code can't be kept."""
     import logging
 
-    message = "compiling the native engine, once on this machine (10 to 60 seconds); `npinfer cache warm` does it beforehand"
+    message = "compiling the native engine, once on this machine (25 to 60 seconds); `npinfer cache warm` does it beforehand"
     logging.getLogger("npinfer").warning(message)
     for kind in KINDS if link.cpu() else KINDS[1:]:
         k = key(kind)
