@@ -67,8 +67,19 @@ def compiled(text: str = TEXT, triple: str | None = None) -> bytes:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
         machine = llvm.Target.from_triple(triple).create_target_machine(reloc="pic", codemodel="small")
-    code: bytes = machine.emit_object(llvm.parse_assembly(text))
+    context = opaque_pointers()
+    code: bytes = machine.emit_object(llvm.parse_assembly(text, context))
     return code
+
+
+def opaque_pointers() -> Any:
+    """A context for text with pointers of no type; None where all are so. llvmlite before 0.45 has to be told."""
+    import llvmlite
+    from llvmlite.binding import context, ffi
+
+    if not hasattr(llvmlite, "opaque_pointers_enabled"):
+        return None
+    return context.ContextRef(ffi.lib.LLVMPY_ContextCreate(True))
 
 
 def c_function(address: int, count: int) -> Any:
