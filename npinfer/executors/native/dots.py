@@ -17,11 +17,12 @@ from numba import types
 from numba.extending import intrinsic
 
 from npinfer.executors.native.lanes import F32, F64, I32, I64, pointer
-from npinfer.executors.native.opcodes import LINE
+from npinfer.executors.native.opcodes import LINE, PRECISE
 from npinfer.executors.native.vector import (
     f32_at,
     f32_put,
     f64x16,
+    first,
     fma,
     jit,
     lane_sum,
@@ -29,11 +30,10 @@ from npinfer.executors.native.vector import (
     load_tail,
     no_sum,
     plus_product,
+    select,
     splat,
     wide_sum,
 )
-
-PRECISE = 2  # outputs up to which sums are taken in float64
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -80,14 +80,15 @@ def single_plus(total, x, y):
     return fma(x, y, total)
 
 
-def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any]:
-    """The loops for four rows and for one, with sums of one type."""
+def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any, Any]:
+    """The loops for four rows, for four rows of up to 16 inputs and for one row, with sums of one type."""
 
     @jit
     def dots_four(x, x_stride, w, y, y_stride, n, n_out):
-        """y[r, j] = bias[j] + sum(x[r] * column j) of four rows. Lanes beyond the end of x count as zeros, whatever memory
-        holds there."""
+        """y[r, j] = bias[j] + sum(x[r] * column j) of four rows. Their last lines are read whole; what lies beyond the end of a
+        row counts as zeros, whatever it is."""
         whole, rest = n & ~15, n & 15
+        inputs = first(rest)
         row = w + LINE
         x1, x2, x3 = x + x_stride, x + 2 * x_stride, x + 3 * x_stride
         for j in range(n_out):
@@ -103,12 +104,29 @@ def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any]:
                 i += LINE
             if rest:
                 v = load(row)
-                s0 = plus(s0, load_tail(x + i, rest), v)
-                s1 = plus(s1, load_tail(x1 + i, rest), v)
-                s2 = plus(s2, load_tail(x2 + i, rest), v)
-                s3 = plus(s3, load_tail(x3 + i, rest), v)
+                s0 = plus(s0, select(inputs, load(x + i), 0.0), v)
+                s1 = plus(s1, select(inputs, load(x1 + i), 0.0), v)
+                s2 = plus(s2, select(inputs, load(x2 + i), 0.0), v)
+                s3 = plus(s3, select(inputs, load(x3 + i), 0.0), v)
                 row += LINE
             put_sums(s0, s1, s2, s3, f32_at(w, j), y + 4 * j, y_stride)
+
+    @jit
+    def dots_few(x, x_stride, w, y, y_stride, n, n_out, fours):
+        """The same of so many fours of rows, for n ≤ 16: a column stays in registers for all of them."""
+        inputs = first(n)
+        for j in range(n_out):
+            bias, v = f32_at(w, j), load(w + LINE + LINE * j)
+            x0, at = x, y + 4 * j
+            for _ in range(fours):
+                x1, x2, x3 = x0 + x_stride, x0 + 2 * x_stride, x0 + 3 * x_stride
+                s0 = plus(zero(), select(inputs, load(x0), 0.0), v)
+                s1 = plus(zero(), select(inputs, load(x1), 0.0), v)
+                s2 = plus(zero(), select(inputs, load(x2), 0.0), v)
+                s3 = plus(zero(), select(inputs, load(x3), 0.0), v)
+                put_sums(s0, s1, s2, s3, bias, at, y_stride)
+                x0 += 4 * x_stride
+                at += 4 * y_stride
 
     @jit
     def dots_one(x, w, y, n, n_out):
@@ -127,27 +145,40 @@ def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any]:
                 row += LINE
             f32_put(y, j, np.float32(lane_total(total) + f32_at(w, j)))
 
-    return dots_four, dots_one
+    return dots_four, dots_few, dots_one
 
 
-precise_four, precise_one = make_dots(no_sum, plus_product, wide_sum)
-single_four, single_one = make_dots(single_zero, single_plus, lane_sum)
+precise_four, precise_few, precise_one = make_dots(no_sum, plus_product, wide_sum)
+single_four, single_few, single_one = make_dots(single_zero, single_plus, lane_sum)
 
 
 @jit
 def dots(x, x_stride, w, y, y_stride, n, n_out, m):
     """m rows."""
-    while m > 0:
-        if m >= 4:
+    if m >= 4 and x_stride > 0:
+        # a row's last line may end in other rows, but not behind the last one
+        beyond = -4 * n & (LINE - 1)
+        fours = max(0, m - (beyond + x_stride - 1) // x_stride) >> 2
+        if n <= 16:
             if n_out <= PRECISE:
-                precise_four(x, x_stride, w, y, y_stride, n, n_out)
+                precise_few(x, x_stride, w, y, y_stride, n, n_out, fours)
             else:
-                single_four(x, x_stride, w, y, y_stride, n, n_out)
-        elif n_out <= PRECISE:
+                single_few(x, x_stride, w, y, y_stride, n, n_out, fours)
+            x += 4 * fours * x_stride
+            y += 4 * fours * y_stride
+        else:
+            for _ in range(fours):
+                if n_out <= PRECISE:
+                    precise_four(x, x_stride, w, y, y_stride, n, n_out)
+                else:
+                    single_four(x, x_stride, w, y, y_stride, n, n_out)
+                x += 4 * x_stride
+                y += 4 * y_stride
+        m -= 4 * fours
+    for _ in range(m):
+        if n_out <= PRECISE:
             precise_one(x, w, y, n, n_out)
         else:
             single_one(x, w, y, n, n_out)
-        rows = 4 if m >= 4 else 1
-        x += rows * x_stride
-        y += rows * y_stride
-        m -= rows
+        x += x_stride
+        y += y_stride

@@ -23,7 +23,7 @@ from npinfer.executors.native.loops import (
     softmax_row,
 )
 from npinfer.executors.native.opcodes import ARENA, LINE, OUT, ROW, SIZES, WEIGHTS, A, B
-from npinfer.executors.native.panels import exact_product, product, product_one
+from npinfer.executors.native.panels import exact_product, exact_product_one, product, product_one
 from npinfer.executors.native.record import (
     GENERATION,
     NO_SCRATCH,
@@ -53,8 +53,12 @@ def dense_row(row, frame, m):
         product_one(x, w, y, n, n_out, least)
         finish_sums(row, y, y_stride, y_stride >> 2, 1)
         return 0
-    far = i64_at(row, SIZES + 4)
     temp, temp_stride = operand(row, B, frame, m)
+    if inner == 1 and m == 1:
+        exact_product_one(x, w, y, n, n_out, temp, least)
+        finish_sums(row, y, y_stride, n_out, 1)
+        return 0
+    far = i64_at(row, SIZES + 4)
     room = m * temp_stride >> 8  # rows of a panel
     if exact == 0:
         product(far, x, x_stride, w, y, y_stride, n, n_out, m, least)
@@ -74,13 +78,14 @@ def dots_row(row, frame, m):
     x, x_stride = operand(row, A, frame, m)
     y, y_stride = operand(row, OUT, frame, m)
     w = i64_at(frame, ARENA) + i64_at(row, WEIGHTS)
-    n, n_out, inner = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2)
+    n, n_out, inner, exact = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2), i64_at(row, SIZES + 3)
     if inner == 1:
         dots(x, x_stride, w, y, y_stride, n, n_out, m)
     else:
         for r in range(m):
             dots(x + r * x_stride, 4 * n, w, y + r * y_stride, 4 * n_out, n, n_out, inner)
-    finish(row, y, y_stride, inner * n_out, m)
+    # where all of a row is our own, one run over everything is quicker than one a sample
+    finish(row, y, y_stride, inner * n_out if exact else y_stride >> 2, m)
     return 0
 
 

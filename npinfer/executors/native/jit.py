@@ -99,16 +99,11 @@ class Jit:
         self._record, self._rebind = Record(network, None), rebind
         self._step = NativeStep(network, None, False, rebind)
         self.signature: Signature = graph_signature(network.graph, None)
-
-    @property
-    def address(self) -> int:
-        return self._record.address
-
-    @property
-    def _numba_type_(self) -> NetworkType:
         sides = (self.signature.inputs, self.signature.outputs)
         inputs, outputs = (tuple((s.dtype.name, len(s.shape)) for s in side) for side in sides)
-        return NetworkType(inputs, outputs, _LAYOUT)
+        # made once: Numba asks for it at each call from Python that has the network as an argument
+        self._numba_type_ = NetworkType(inputs, outputs, _LAYOUT)
+        self.address: int = self._record.address
 
     def __call__(self, *args: Any) -> Any:
         return self._step(*args)

@@ -30,7 +30,7 @@ MORE: Final = 24  # up to eight further operands
 #: sizes: n_in, n_out, inner, exact (1: nothing beyond n_out may be written; B is then working space, a panel wide and some rows
 #: long), far (1: the weights don't fit into the second-level cache). Panels of up to 64 outputs
 DENSE: Final = 0
-DOTS: Final = 1  # sizes: n_in, n_out, inner. A kernel with few outputs: one dot product each
+DOTS: Final = 1  # sizes: n_in, n_out, inner, exact. A kernel with few outputs: one dot product each
 MAP: Final = 2  # sizes: n. out = activation(a), n floats a sample
 COPY: Final = 3  # out = a in another arrangement: a walk (below) is in the arena at WEIGHTS
 BINARY: Final = 4  # sizes: place in BINARIES. out = a ∘ b with broadcasting: a walk in the arena
@@ -68,5 +68,6 @@ KINDS: Final = (
 
 RELU: Final = KINDS.index("relu")
 PANEL: Final = 4  # vectors of a full panel
+PRECISE: Final = 2  # outputs up to which products are summed in float64
 FLOAT: Final = 4  # bytes
 LINE: Final = 64  # bytes of a vector

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npinfer.executors.native import opcodes
-from npinfer.executors.native.opcodes import INDEX_DTYPES, LINE, PANEL, REDUCTIONS
+from npinfer.executors.native.opcodes import INDEX_DTYPES, LINE, PANEL, PRECISE, REDUCTIONS
 from npinfer.executors.native.places import F32, Place, up
 from npinfer.executors.native.program import NotNative, Program, floats, packs
 from npinfer.executors.signature import sizes
@@ -61,8 +61,9 @@ def chunks(kernel: Array, bias: Array | None) -> list[Array]:
 
 
 def dots_are_quicker(n_in: int, n_out: int) -> bool:
-    """Vector operations of one sample: a dot product an output, or one panel's walk over the inputs."""
-    return n_out * (-(-n_in // 16) + 8) < n_in + 20
+    """A dot product an output and the sum of its lanes, against one panel's walk over the inputs. One or two outputs are dot
+    products anyway, for their precision (dots.py)."""
+    return n_out <= PRECISE or n_out * (-(-n_in // 16) + 2) < n_in
 
 
 def product(p: Program, out: Place, x: Place, kernel: Array, bias: Array | None, inner: int, activation: Op | None) -> None:
@@ -76,7 +77,7 @@ def product(p: Program, out: Place, x: Place, kernel: Array, bias: Array | None,
         rows = np.zeros((n_out, up(n_in, 16)), F32)
         rows[:, :n_in] = kernel.T
         at = p.weights(first, rows)
-        p.row(opcodes.DOTS, out, x, values=(n_in, n_out, inner), weights=at, activation=activation)
+        p.row(opcodes.DOTS, out, x, values=(n_in, n_out, inner, out.exact), weights=at, activation=activation)
         return
     exact = out.exact or inner > 1
     temp = None

@@ -25,7 +25,7 @@ from npinfer.executors.native.vector import (
 )
 
 AS_IT_IS = np.float32(-np.inf)  # for `least`
-FEW, SOME = 8, 32  # inputs up to which a panel of 16 outputs has one sum an output, and two
+FEW, SOME = 8, 32  # inputs up to which narrow panels have one sum an output, and panels of 16 two
 
 
 def make_strip(panel: int, chains: int, far: bool = False) -> Any:
@@ -70,7 +70,7 @@ def make_strip(panel: int, chains: int, far: bool = False) -> Any:
 
 
 strip4, strip4_far, strip2, strip1 = make_strip(4, 1), make_strip(4, 1, True), make_strip(2, 2), make_strip(1, 4)
-strip1_few, strip1_some = make_strip(1, 1), make_strip(1, 2)
+strip2_few, strip1_few, strip1_some = make_strip(2, 1), make_strip(1, 1), make_strip(1, 2)
 
 
 @jit
@@ -85,6 +85,8 @@ def strip_of(width, far, x, x_stride, w, y, y_stride, n, m, least):
         strip4_far(x, x_stride, w + 4 * LINE, w, 0, y, y_stride, n, m, least)
     elif width == 4:
         strip4(x, x_stride, w + 4 * LINE, w, 0, y, y_stride, n, m, least)
+    elif width == 2 and n <= FEW:
+        strip2_few(x, x_stride, w + 2 * LINE, w, 0, y, y_stride, n, m, least)
     elif width == 2:
         strip2(x, x_stride, w + 2 * LINE, w, 0, y, y_stride, n, m, least)
     elif n <= FEW:
@@ -96,7 +98,7 @@ def strip_of(width, far, x, x_stride, w, y, y_stride, n, m, least):
 
 
 one4, one2, one1 = make_block(4, 1, 3), make_block(2, 2, 3), make_block(1, 4, 3)
-one1_few, one1_some = make_block(1, 1, 3), make_block(1, 2, 3)
+one2_few, one1_few, one1_some = make_block(2, 1, 3), make_block(1, 1, 3), make_block(1, 2, 3)
 
 
 @jit
@@ -109,7 +111,10 @@ def product_one(x, w, y, n, n_out, least):
         y += 4 * LINE
         vectors -= 4
     if vectors >= 2:
-        one2(x, 0, w + 2 * LINE, w, 0, y, 0, n, least)
+        if n <= FEW:
+            one2_few(x, 0, w + 2 * LINE, w, 0, y, 0, n, least)
+        else:
+            one2(x, 0, w + 2 * LINE, w, 0, y, 0, n, least)
         w += 2 * LINE * (n + 1)
         y += 2 * LINE
         vectors -= 2
@@ -147,14 +152,30 @@ def copy_floats(source, target, n):
 
 
 @jit
+def exact_product_one(x, w, y, n, n_out, temp, least):
+    """`exact_product` for one row: whole panels straight to y, the rest by way of temp."""
+    whole = n_out & -64
+    if whole:
+        product_one(x, w, y, n, whole, least)
+    if n_out != whole:
+        product_one(x, w + 4 * (n + 1) * whole, temp, n, n_out - whole, least)
+        copy_floats(temp, y + 4 * whole, n_out - whole)
+
+
+@jit
 def exact_product(far, x, x_stride, w, y, y_stride, n, n_out, m, temp, room, least):
     """The same, writing n_out floats a row and nothing beyond; temp: working space for `room` rows of a panel."""
+    free = 0
+    if m > 1 and n_out < 16 and y_stride == 4 * n_out:
+        # What whole vectors write too much lies in the next rows, which are written later; only the last ones may not
+        free = max(0, m - (LINE - 1) // y_stride)
+        strip_of(1, far, x, x_stride, w, y, y_stride, n, free, least)
     while n_out > 0:
         width = panel_vectors((n_out + 15) >> 4)
         if n_out >= width * 16:
             strip_of(width, far, x, x_stride, w, y, y_stride, n, m, least)
         else:
-            done = 0
+            done = free
             while done < m:
                 part = min(m - done, room)
                 strip_of(width, far, x + done * x_stride, x_stride, w, temp, width * LINE, n, part, least)

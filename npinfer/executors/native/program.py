@@ -284,7 +284,7 @@ def tile_for(row_bytes: int, weight_bytes: int) -> int:
     elif weight_bytes > FAR_WEIGHTS:
         most, room = 8 * TILE_ROWS, FAR
     else:
-        most, room = TILE_ROWS, MIDDLE
+        most, room = 2 * TILE_ROWS, MIDDLE
     tile = max(1, min(most, room // row_bytes))
     return tile // 6 * 6 or tile
 
