@@ -90,9 +90,9 @@ def test_unknown_functions_keep_their_names(layer: Layer, name: str) -> None:
 @pytest.mark.parametrize(
     ("node", "config"),
     [
-        ({"op": "BatchMatMulV2", "attr": {"adj_x": {}, "adj_y": {"b": True}, "T": {"type": "DT_FLOAT"}}}, [False, True]),
+        ({"op": "BatchMatMulV2", "attr": {"adj_x": {}, "adj_y": {"b": True}, "T": {"type": "DT_FLOAT"}}}, [True]),
         ({"op": "MatMul", "attr": {"transpose_a": {"b": True}, "transpose_b": {"b": False}}}, [True, False]),
-        ({"op": "BatchMatMul", "attr": {"adj_x": 7}}, [False]),
+        ({"op": "BatchMatMul", "attr": {"adj_x": 7}}, []),
         ({"op": "BatchMatMul", "attr": 7}, []),
     ],
 )

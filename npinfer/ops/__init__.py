@@ -26,6 +26,7 @@ FAMILIES = (
     "tf_operations",
     "image_operations",
     "linear_algebra",
+    "numpy_operations",
     "identity",
     "wrappers",
     "legacy",

@@ -151,7 +151,7 @@ def part(call: LayerCall, x: Value, axis: int, at: Any) -> Value:
 @operation("Split", "ArraySplit", "Hsplit")
 def split(call: LayerCall, x: Value) -> list[Value]:
     sections = call.config["indices_or_sections"]
-    found = 1 if call.layer.class_name == "Hsplit" else call.config.get("axis", 0)
+    found = {"Hsplit": 1, "Dsplit": 2}.get(call.layer.class_name, call.config.get("axis", 0))
     axis = sample_axis(call, found, len(x.shape) + 1)
     n = x.shape[axis]
     if isinstance(sections, int):

@@ -210,7 +210,7 @@ def average(call: LayerCall, x: Value, weights: Any = None) -> Value:
 @operation("TopK")
 def top_k(call: LayerCall, x: Value) -> tuple[Value, ...]:
     call.option("sorted", True, default=True)
-    return call.emit_all(TopK(int(call.config["k"])), x)
+    return call.emit_all(TopK(int(call.setting("k"))), x)
 
 
 @operation("Tril", "Triu")

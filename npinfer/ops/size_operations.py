@@ -13,10 +13,23 @@ from npinfer.ops.operands import cast, dtype_named
 from npinfer.ops.registry import LayerCall, Value, operation
 from npinfer.ops.size_rules import ALONE, array_of, combined, entries, plain, tidy
 from npinfer.ops.sized import SizeOf, spread
-from npinfer.ops.sizes import BATCH, Size, Sizes, has_values, held, shape_of
+from npinfer.ops.sizes import BATCH, Folded, Size, Sizes, has_values, held, shape_of
 
 #: operations that take sizes as they are: shapes, repeats, bounds
-SIZED = {"Reshape", "Tile", "BroadcastTo", "GetItem", "Slice", "Resize", "Repeat", "ZerosOf", "OnesOf", "Fill", "Eye"}
+SIZED = {
+    "Reshape",
+    "Tile",
+    "BroadcastTo",
+    "GetItem",
+    "Slice",
+    "StridedSlice",
+    "Resize",
+    "Repeat",
+    "ZerosOf",
+    "OnesOf",
+    "Fill",
+    "Eye",
+}
 MERGES = {"Add": "add", "Subtract": "subtract", "Multiply": "multiply", "Maximum": "maximum", "Minimum": "minimum"}
 
 
@@ -90,7 +103,7 @@ def repeated(call: LayerCall, x: Any, repeats: list[Any]) -> Any:
 
 
 @operation("Shape")
-def shape(call: LayerCall, x: Value) -> Sizes:
+def shape(call: LayerCall, x: Value | Folded) -> Sizes:
     """Of a tensor, as a part of other shapes: the size of the batch enters no arithmetic."""
     call.config.get("out_type")
     return shape_of(x)

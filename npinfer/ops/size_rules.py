@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,28 @@ def _joined(call: LayerCall, xs: Any) -> Any:
     return (np.stack if call.layer.class_name == "Stack" else np.concatenate)(parts, axis=axis)
 
 
+def strided_key(call: LayerCall, args: Sequence[Any]) -> list[Any]:
+    """TensorFlow's begin, end, strides and masks as the key of Python's x[key]."""
+    given = [call.setting(n) if len(args) <= k else args[k] for k, n in enumerate(("begin", "end", "strides"))]
+    begin, end = entries(call, given[0]), entries(call, given[1])
+    steps = [1] * len(begin) if given[2] is None else entries(call, given[2])
+    masks = {n: int(call.config.get(f"{n}_mask", 0)) for n in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    key = list[Any]()
+    for k, (a, b, step) in enumerate(zip(begin, end, steps)):
+        on = {n for n, mask in masks.items() if mask >> k & 1}
+        bounds = (None if "begin" in on else a, None if "end" in on else b, step)
+        key.append(... if "ellipsis" in on else None if "new_axis" in on else a if "shrink_axis" in on else slice(*bounds))
+    return key
+
+
+def _strided(call: LayerCall, x: Any, *args: Any) -> Any:
+    return array_of(x, call.dtype)[tuple(strided_key(call, args))]
+
+
+def _taken(call: LayerCall, x: Any, indices: Any) -> Any:
+    return np.take(array_of(x, call.dtype), array_of(indices, call.dtype), axis=plain(call.setting("axis")))
+
+
 Rule = Callable[..., Any]
 #: operations on sizes and constants alone
 ALONE: dict[str, Rule] = {
@@ -175,7 +197,7 @@ ALONE: dict[str, Rule] = {
     **dict.fromkeys(("StopGradient", "Copy", "ConvertToTensor"), lambda call, x: array_of(x, call.dtype)),
     "Cast": _cast, "GetItem": _item, "Stack": _joined, "Concatenate": _joined, "Unstack": _unstacked, "Split": _split,
     "Prod": _reduced("multiply"), "Sum": _reduced("add"), "Max": _reduced("maximum"), "Min": _reduced("minimum"),
-    "Arange": _range, "Where": _chosen, "OneHot": _one_hot,
+    "StridedSlice": _strided, "Take": _taken, "Arange": _range, "Where": _chosen, "OneHot": _one_hot,
     "Shape": _shaped(lambda x, of: np.asarray(x.shape, np.int32)),
     "Size": _shaped(lambda x, of: np.asarray(x.size, np.int32)),
     "Ndim": _shaped(lambda x, of: np.asarray(x.ndim, np.int32)),

@@ -25,6 +25,9 @@ class Size(Frozen):
     kind: str
     operands: tuple[Any, ...]
 
+    def __repr__(self) -> str:
+        return {"batch": "batch size", "axis": "unknown size"}.get(self.kind, f"{self.kind} of {list(self.operands)}")
+
     @property
     def of_batch(self) -> bool:
         return self.kind == "batch" or any(isinstance(o, Size) and o.of_batch for o in self.operands)
@@ -54,10 +57,31 @@ class Sizes(Frozen):
         return self.array.item() if not self.array.ndim else self.array
 
 
-def shape_of(x: Value) -> Sizes:
+def shape_of(x: Value | Folded) -> Sizes:
     """The shape of a tensor as the file sees it, with the batch in front."""
+    if isinstance(x, Folded):
+        first, steps, *rest = shape_of(x.value).array
+        return Sizes(np.array([Size("multiply", (first, steps)), *rest], object))
     sizes = [Size("axis", (x, k)) if n is None else n for k, n in enumerate(x.shape)]
     return Sizes(np.array([Size("batch", (x,)), *sizes], object))
+
+
+class Folded(Frozen):
+    """A tensor whose batch, as the file sees it, counts the steps of all samples (tf.reshape(x, [-1, size])): the first axis of
+    `value` are the steps. What is computed from it is computed for each step alone, until a reshape gives the batch back."""
+
+    value: Value
+
+
+def folds(tree: Any) -> Iterator[Folded]:
+    """The Folded tensors of a tree of lists, tuples and dicts."""
+    if isinstance(tree, Folded):
+        yield tree
+    elif isinstance(tree, Mapping):
+        yield from folds(list(tree.values()))
+    elif isinstance(tree, (list, tuple)) and not isinstance(tree, Value):
+        for item in tree:
+            yield from folds(item)
 
 
 def held(tree: Any) -> Iterator[Sizes]:
@@ -81,7 +105,7 @@ def within(args: Any, kwargs: Any) -> bool:
 
 def has_values(tree: Any) -> bool:
     """Whether a tree of lists, tuples and dicts holds a tensor."""
-    if isinstance(tree, Value):
+    if isinstance(tree, (Value, Folded)):
         return True
     if isinstance(tree, Mapping):
         tree = list(tree.values())

@@ -16,6 +16,7 @@ from npinfer.ops.operands import cast, dtype_named
 from npinfer.ops.registry import LayerCall, Value, operation
 from npinfer.ops.reshape import reshaped
 from npinfer.ops.shapes import product, sample_axes, sample_axis
+from npinfer.ops.size_rules import band, entries, strided_key
 from npinfer.ops.sized import tiled
 from npinfer.ops.sizes import Size, shape_of
 
@@ -28,10 +29,8 @@ def zero_where(call: LayerCall, condition: Value, x: Value) -> Value:
 @operation("Slice")
 def slice_operation(call: LayerCall, x: Value, *args: Any) -> Value:
     """A box of each sample: all of the batch."""
-    from npinfer.ops.size_rules import entries
-
     begin = entries(call, args[0] if args else call.setting("start_indices"))
-    size = entries(call, call.setting("shape"))
+    size = entries(call, args[1] if len(args) > 1 else call.setting("shape"))
     if any(isinstance(n, Size) for n in begin) or len(begin) != len(x.shape) + 1:
         call.refuse(f"a box from {begin}")
     sizes = shape_of(x).array
@@ -47,17 +46,7 @@ def slice_operation(call: LayerCall, x: Value, *args: Any) -> Value:
 @operation("StridedSlice")
 def strided_slice(call: LayerCall, x: Value, *args: Any) -> Value:
     """begin, end and strides with TensorFlow's masks, as Python's x[begin:end:strides]."""
-    from npinfer.ops.size_rules import entries
-
-    given = [call.setting(n) if len(args) <= k else args[k] for k, n in enumerate(("begin", "end", "strides"))]
-    begin, end = entries(call, given[0]), entries(call, given[1])
-    steps = [1] * len(begin) if given[2] is None else entries(call, given[2])
-    masks = {n: int(call.config.get(f"{n}_mask", 0)) for n in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    key = list[Any]()
-    for k, (a, b, step) in enumerate(zip(begin, end, steps)):
-        on = {n for n, mask in masks.items() if mask >> k & 1}
-        bounds = (None if "begin" in on else a, None if "end" in on else b, step)
-        key.append(... if "ellipsis" in on else None if "new_axis" in on else a if "shrink_axis" in on else slice(*bounds))
+    key = strided_key(call, args)
     if isinstance(key[0], slice) and key[0].step == 1 and not key[0].start and isinstance(key[0].stop, Size):
         key[0] = slice(None) if key[0].stop.kind == "batch" else key[0]
     if isinstance(key[0], slice) and not key[0].start:
@@ -170,7 +159,6 @@ def local_response_normalization(call: LayerCall, x: Value) -> Value:
 def band_part(call: LayerCall, x: Value) -> Value:
     """The entries at most `lower` below and `upper` above the diagonal of the last two axes, the others 0."""
     from npinfer.ops.reductions import Triangle
-    from npinfer.ops.size_rules import band
 
     lower, upper = (int(call.config[n]) for n in ("lower", "upper"))
     if len(x.shape) < 2:

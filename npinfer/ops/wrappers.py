@@ -55,11 +55,11 @@ def time_distributed(call: LayerCall, x: Value) -> Value:
     graph: Graph = call.subgraph(inner, "layer", Spec(x.shape[1:], x.spec.dtype))
     if len(graph.inputs) != 1 or len(graph.outputs) != 1:
         call.refuse(f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs inside TimeDistributed")
-    y = _inlined(call, graph, x) if _needs_no_loop(graph) else call.emit(TimeDistributed(graph), x)
+    y = _inlined(call, graph, x) if needs_no_loop(graph) else call.emit(TimeDistributed(graph), x)
     return y._replace(mask=x.mask)
 
 
-def _needs_no_loop(graph: Graph) -> bool:
+def needs_no_loop(graph: Graph) -> bool:
     """Whether every node means the same with a time axis in front. Inputs of unequal rank would be broadcast otherwise then."""
     return all(
         node.op.any_rank and node.inputs and len({len(graph.specs[v].shape) for v in node.inputs}) == 1 for node in graph.nodes

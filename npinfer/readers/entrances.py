@@ -10,7 +10,7 @@ import numpy as np
 from npinfer.errors import FormatError
 from npinfer.graph import Shape, Spec
 from npinfer.ops.registry import Value, find
-from npinfer.ops.sizes import Sizes
+from npinfer.ops.sizes import Folded, Sizes
 from npinfer.readers.archive import Archive, Config, Layer, Model, Path, TensorRef, tensors
 
 COMPUTED = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
@@ -126,8 +126,8 @@ def values(tree: Any) -> list[Value]:
 
 
 def results(tree: Any) -> list[Any]:
-    """The Values and Sizes of a tree of lists, tuples and dicts, in order: what Keras counts as a call's results."""
-    if isinstance(tree, (Value, Sizes)):
+    """The Values, Folded tensors and Sizes of a tree of lists, tuples and dicts, in order: a call's results to Keras."""
+    if isinstance(tree, (Value, Sizes, Folded)):
         return [tree]
     if isinstance(tree, Mapping):
         return [v for item in tree.values() for v in results(item)]

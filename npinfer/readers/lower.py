@@ -138,6 +138,10 @@ class _Lowering:
         return inner.finish([v.number for v in values(result)])
 
     def lower_layer(self, layer: Layer, path: Path, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
+        if any(True for _ in sizes.folds([args, kwargs])) and not (
+            layer.module == "ops" and layer.class_name in ("Reshape", "Shape")
+        ):
+            return self._folded(layer, path, args, kwargs or {})
         if layer.model is not None:
             odd = [n for n, v in (kwargs or {}).items() if n not in ("training", "mask") and v is not None]
             if odd:
@@ -165,6 +169,27 @@ class _Lowering:
         if kind.mask == "pass" and masks:
             result = _map(result, Value, lambda v: v._replace(mask=masks[0]))
         return result
+
+    def _folded(self, layer: Layer, path: Path, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """A layer on steps that stand in the batch: lowered for one step, then run over the steps of each sample."""
+        from npinfer.ops.folding import over_steps
+
+        found = list(sizes.folds([args, kwargs]))
+        if values([args, kwargs]) or any(not s.known for s in sizes.held([args, kwargs])):
+            raise self.problem(path, layer, "steps of samples in the place of samples, beside tensors of whole samples")
+        inner = _Lowering(self.archive, self.dtype, self.functions)
+        inner._cast = self._cast
+        given = iter([inner.add_input(f.value.spec._replace(shape=f.value.shape[1:], name="")) for f in found])
+        steps = [_map(tree, sizes.Folded, lambda _: next(given)) for tree in (list(args), dict(kwargs))]
+        result = inner.lower_layer(layer, path, *steps)
+        if inner.states or any(True for _ in sizes.held(result)):
+            raise self.problem(path, layer, "steps of samples in the place of samples")
+        graph = inner.finish([v.number for v in values(result)])
+        made = over_steps(self.emit, graph, [f.value for f in found], "/".join(path))
+        if made is None:
+            raise self.problem(path, layer, "several tensors with steps of samples in the place of samples")
+        each = iter(made)
+        return _map(result, Value, lambda _: sizes.Folded(next(each)))
 
     def _settled(self, call: LayerCall, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         from npinfer.ops.size_operations import settled
@@ -235,6 +260,8 @@ class _Lowering:
         made = _map(model.outputs, TensorRef, lambda r: self._pick(done, r, path))
         if any(True for _ in sizes.held(made)):
             raise unsupported(self.archive.source, [f"{self._where(path)} returns a shape or a constant"])
+        if any(True for _ in sizes.folds(made)):
+            raise unsupported(self.archive.source, [f"{self._where(path)} returns steps of samples as samples"])
         return made
 
     def _call(self, layer: Layer, path: Path, call: Call, done: Mapping[tuple[str, int], list[Any]]) -> Any:

@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from npinfer.readers import tf_nodes
 from npinfer.readers.archive import Call, Layer, tensors
 from npinfer.readers.tf_array_rules import Rule
-from npinfer.readers.tf_rules import ALIASES, IDLE, NODE_FLAGS, NODE_OPS, RULES
+from npinfer.readers.tf_rules import ALIASES, IDLE, RULES
 
 
 def modern(layer: Layer) -> Layer:
@@ -151,22 +152,23 @@ def _node_def(layer: Layer) -> Layer:
     node = layer.config.get("node_def")
     constants = layer.config.get("constants") or {}
     op = node.get("op") if isinstance(node, Mapping) else None
-    if not isinstance(op, str) or not isinstance(constants, Mapping):
+    if not isinstance(node, Mapping) or not isinstance(op, str) or not isinstance(constants, Mapping):
         return layer
-    rule = RULES.get(NODE_OPS.get(op, ""))
-    if rule is None:
+    if not tf_nodes.known(op):
         return _named(layer, f"TensorFlow op {op}")
-    calls = []
+    calls, operation, config = [], "", dict[str, Any]()
     for call in layer.calls:
         flat = [a for item in call.args for a in (item if isinstance(item, list) else [item])]
         for place in sorted(int(k) for k in constants if str(k).isdigit()):
             flat.insert(place, constants.get(str(place)))
-        calls.append(Call(tuple(flat)))
-    return Layer(rule.operation, layer.name, {**rule.fixed, **_flags(node or {})}, tuple(calls), None, "ops", layer.trainable)
-
-
-def _flags(node: Mapping[str, Any]) -> dict[str, bool]:
-    """The attributes of a graph node that turn a factor of a matrix product."""
-    found = node.get("attr")
-    known = found if isinstance(found, Mapping) else {}
-    return {n: isinstance(known.get(k), Mapping) and known[k].get("b") is True for k, n in NODE_FLAGS.items() if k in known}
+        found = tf_nodes.bound(node, flat)
+        if found is None:
+            return _named(layer, f"TensorFlow op {op}")
+        operation, given = found.operation, found.config
+        open_ = {k: v for k, v in given.items() if any(True for _ in tensors(v))}
+        plain = {k: v for k, v in given.items() if k not in open_}
+        config = _FINISH[operation](plain) if operation in _FINISH else plain
+        calls.append(Call(found.args, open_))
+    if operation == "Add list":
+        return layer.replace(class_name="Add", config={}, calls=tuple(calls), dtype=None)
+    return Layer(operation, layer.name, config, tuple(calls), None, "ops", layer.trainable)
