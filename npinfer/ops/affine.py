@@ -125,7 +125,9 @@ def normalization(call: LayerCall, x: Value) -> Value:
     axes = () if axis is None else sample_axes(call, axis, rank + 1)
     given = call.config.get("mean") is not None
     source: Mapping[str, Any] = call.config if given else call.weights
-    mean, variance = (np.asarray(source[n], np.float32 if given else None).astype(call.dtype) for n in ("mean", "variance"))
+    # Keras 3 makes float32 tensors of a config's numbers, whatever the layer's dtype is; tf.keras keeps all digits
+    kind = np.float32 if given and call.version.major == 3 else None
+    mean, variance = (np.asarray(source[n], kind).astype(call.dtype) for n in ("mean", "variance"))
     if mean.shape != variance.shape or mean.ndim > len(axes):
         # the first tf.keras versions broadcast given numbers to (1, n): the ones in front mean nothing
         mean, variance = (a.reshape(a.shape[max(a.ndim - len(axes), 0) :]) for a in (mean, variance))
@@ -146,5 +148,7 @@ def normalization(call: LayerCall, x: Value) -> Value:
 def rescaling(call: LayerCall, x: Value) -> Value:
     """x * scale + offset, numbers or lists that broadcast along the last axes."""
     x = as_float(call, x)
-    scale, offset = (np.asarray(call.config.get(n, 0.0), np.float64).astype(call.dtype) for n in ("scale", "offset"))
+    numbers = (np.asarray(call.config.get(n, 0.0)) for n in ("scale", "offset"))
+    # TensorFlow makes float32 tensors of Python's floats, and casts those to the layer's dtype
+    scale, offset = (a.astype(np.float32 if a.dtype.kind == "f" else np.float64).astype(call.dtype) for a in numbers)
     return call.emit(Affine(scale, offset), x)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce as fold
 from typing import Any, ClassVar
 
 import numpy as np
 
-from npinfer.errors import DtypeError, ShapeError
+from npinfer.errors import DtypeError, ShapeError, shown
 from npinfer.graph import Array, Op, Spec
+from npinfer.ops.affine import Affine
 from npinfer.ops.arithmetic import BOOL, Where, binary, unary
 from npinfer.ops.joining import FullLike, joined
 from npinfer.ops.norm_operations import normalized
@@ -180,3 +181,18 @@ def _cosine(call: LayerCall, values: Sequence[Value], axes: tuple[int, int]) -> 
     norm = unary(call, "sqrt", binary(call, "multiply", dots[0], dots[1]))
     y = binary(call, "divide", dots[2], binary(call, "maximum", norm, 1e-7))
     return reshaped(call, y, (1, *(y.shape or (1,))))
+
+
+def _factor(config: Mapping[str, Any]) -> Iterator[str]:
+    if not isinstance(config.get("scale"), (int, float)):
+        yield f"option scale={shown(config.get('scale'))} (needs a number)"
+
+
+@layer("CustomScaleLayer", check=_factor)
+def custom_scale_layer(call: LayerCall, xs: Any) -> Value:
+    """x0 + x1 * scale, as InceptionResNetV2 of keras.applications uses it."""
+    tensors = _tensors(call, xs)
+    if len(tensors) != 2:
+        raise ShapeError(f"layer {call.name!r}: takes a list of two tensors, got {len(tensors)}")
+    scale = np.asarray(call.config["scale"], call.dtype)
+    return binary(call, "add", tensors[0], call.emit(Affine(scale, np.zeros((), call.dtype)), tensors[1]))

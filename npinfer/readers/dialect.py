@@ -15,7 +15,10 @@ from npinfer.readers import dialect_k1
 from npinfer.readers.archive import Layer, Version
 from npinfer.readers.values import compute_dtype, input_shape, plain, policy
 
+OWN = "Custom>CustomScaleLayer"  # how tf.keras's InceptionResNetV2 registers a layer: .h5 files don't tell whose it is
+APPLICATIONS = ("keras.applications.", "keras.src.applications.", "tf_keras.applications.", "tf_keras.src.applications.")
 ALIASES = {
+    OWN: "CustomScaleLayer",
     "BatchNormalizationV1": "BatchNormalization",
     "BatchNormalizationV2": "BatchNormalization",
     "SyncBatchNormalization": "BatchNormalization",
@@ -71,7 +74,7 @@ def layer(raw: Any, version: Version, where: str, inner: Inner, depth: int = 0) 
     class_name, config, raw = entry(raw, where)
     name = config.get("name", raw.get("name"))
     if not isinstance(name, str) or not name:
-        raise FormatError(f"{where}: a {class_name} layer has no name")
+        raise FormatError(f"{where}: a {class_name} layer has no name; save the model again")
     module = origin(raw, class_name)
     if module == "custom":
         return _plain(class_name.split(">")[-1], name, config, raw, "custom")
@@ -116,6 +119,10 @@ def entry(raw: Any, where: str) -> tuple[str, dict[str, Any], Mapping[str, Any]]
 def origin(raw: Mapping[str, Any], class_name: str) -> str:
     """ "custom" for a user's class: Keras 3 (and 2.12+) write the module and the registered name; older files can't tell."""
     registered, module = raw.get("registered_name"), raw.get("module")
+    if isinstance(module, str) and module.startswith(APPLICATIONS):
+        return ""  # keras.applications registers layers of its own as a user would
+    if class_name == OWN and module is None and set(raw["config"]) == {"name", "trainable", "dtype", "scale"}:
+        return ""
     if ">" in class_name or (isinstance(registered, str) and ">" in registered):
         return "custom"
     if isinstance(module, str) and module.split(".")[0] not in ("keras", "tf_keras", "tensorflow", "builtins", "keras_core"):
