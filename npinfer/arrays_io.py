@@ -135,7 +135,9 @@ def _load(path: str) -> Array:
     try:
         found: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as e:
-        raise FormatError(f"{path}: not a readable .npy file: {e}") from None
+        raise FormatError(
+            f"{path}: not a readable .npy file ({e}); needed is one array of numbers, as numpy.save writes it"
+        ) from None
     return found
 
 
@@ -217,7 +219,7 @@ class Zipped:
             counts = [len(c.arrays[0]) for c in several]
             if len(set(counts)) > 1:
                 found = "; ".join(f"{s.name!r}: {c.where}" for s, c in zip(self.specs, several))
-                raise ShapeError(f"the inputs don't go together, they hold different numbers of samples: {found}")
+                raise ShapeError(f"the inputs hold different numbers of samples: {found}; they must agree")
             yield Chunk(several[0].where, several[0].first, [c.arrays[0] for c in several])
 
 
@@ -228,7 +230,9 @@ def _in_step(parts: Sequence[Iterator[Chunk]]) -> Iterator[list[Chunk]]:
         if not chunks:
             return
         if len(chunks) < len(got):
-            raise ShapeError(f"the inputs hold different numbers of samples: one ends before {chunks[0].where}")
+            raise ShapeError(
+                f"the inputs hold different numbers of samples: one ends before {chunks[0].where}; they must agree"
+            )
         yield chunks
 
 
@@ -244,7 +248,7 @@ class Folder:
         names = [n for n in os.listdir(path) if n.lower().endswith(".npy")]
         self.files = sorted(names, key=lambda n: [(0, int(t), "") if t.isdigit() else (1, 0, t) for t in re.split(r"(\d+)", n)])
         if not names:
-            raise FormatError(f"{path}: holds no .npy files")
+            raise FormatError(f"{path}: a folder without .npy files; needed are some, of one sample or one batch each")
         single = _load(os.path.join(path, self.files[0])).ndim == self.rank
         self.total = len(self.files) if single else None
         self.cheap, self.mark = False, f"{os.path.abspath(path)}:{len(names)}:{self.files[-1]}"

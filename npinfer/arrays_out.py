@@ -155,7 +155,9 @@ class Csv:
             head = [n if y.shape[1] == 1 else f"{n}_{k}" for n, y in zip(self.names, flat) for k in range(y.shape[1])]
             self.file.write(",".join(map(_quoted, head)) + "\n")
         elif width != self.columns:
-            raise ShapeError(f"samples with {width} numbers after ones with {self.columns}; one table can't hold both")
+            raise ShapeError(
+                f"samples with {width} numbers after ones with {self.columns}; one table can't hold both: run them apart"
+            )
         texts = [y.astype(str).tolist() for y in flat]
         self.file.writelines(",".join(v for part in row for v in part) + "\n" for row in zip(*texts))
 
@@ -201,7 +203,9 @@ class Parquet:
             flat = self.arrow.array(np.ascontiguousarray(y).reshape(-1))
             if self.arrow.types.is_fixed_size_list(field.type):
                 if y[0].size != field.type.list_size:
-                    raise ShapeError(f"output {field.name!r}: samples of {y[0].size} numbers after {field.type.list_size}")
+                    raise ShapeError(
+                        f"output {field.name!r}: samples of {y[0].size} numbers after {field.type.list_size}; run them apart"
+                    )
                 flat = self.arrow.FixedSizeListArray.from_arrays(flat, field.type.list_size)
             columns.append(flat)
         self.writer.write_table(self.arrow.Table.from_arrays(columns, schema=self.schema))

@@ -52,7 +52,9 @@ def compare(specs: Sequence[Spec], got: Sequence[Array], expected: Any, rtol: fl
         expected = expected[0]
     want = [expected] if lone else list(flatten_outputs(expected))
     if len(want) != len(got):
-        raise CheckError(f"{len(want)} expected outputs given, the model has {len(got)}")
+        raise CheckError(
+            f"{len(want)} expected outputs given, the model has {len(got)}; give one array for each of model.outputs"
+        )
     return max((error(s.name, a, np.asarray(b, a.dtype), rtol) for s, a, b in zip(specs, got, want)), default=0.0)
 
 

@@ -33,7 +33,9 @@ def flatten(x: Any, specs: Sequence[Spec], structure: Any) -> list[Any]:
             f"the model takes {len(specs)} inputs ({_names(specs)}): pass a list or a dict, got {type(x).__name__}"
         )
     if len(x) != len(specs):
-        raise ShapeError(f"the model takes {len(specs)} inputs ({_names(specs)}), got {len(x)}")
+        raise ShapeError(
+            f"the model takes {len(specs)} inputs ({_names(specs)}), got {len(x)}; pass one array for each, or a dict by name"
+        )
     return list(x)
 
 

@@ -73,7 +73,10 @@ class MicroBatch:
         if not is_number(max_delay_us) or not 0 <= max_delay_us < float("inf"):
             raise ArgumentError(f"microbatch(max_delay_us={shown(max_delay_us)}): needs microseconds, at least 0")
         if model._graph.states:
-            raise EngineError("microbatch: this model keeps states from call to call; samples of several callers would mix")
+            raise EngineError(
+                "microbatch: this model keeps states from call to call; samples of several callers would mix; "
+                "call the model itself"
+            )
         self._model = model
         self._queue = _Queue(max_size, max_delay_us / 1e6, max_queue)
         alone = exact and not batch_invariant(model)
@@ -138,7 +141,9 @@ class MicroBatch:
         model = self._model
         arrays, single = arrange.batch(arrange.flatten(x, model.inputs, model._structure_in), model.inputs)
         if not single and (len(arrays[0]) != 1 or all(s.shape != (1,) for s in model.inputs)):
-            raise ShapeError(f"microbatch takes one sample without a batch axis, got a batch of {len(arrays[0])}")
+            raise ShapeError(
+                f"microbatch takes one sample without a batch axis, got a batch of {len(arrays[0])}; submit its rows one by one"
+            )
         # the caller may write to its array before the sample runs
         return Entry([np.array(a) for a in arrays], Future(), time.monotonic())
 
@@ -210,7 +215,7 @@ class _Queue:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise ClosedError("microbatch: is closed")
+            raise ClosedError("microbatch: is closed; make another one with model.microbatch()")
 
     def _append(self, entry: Entry) -> None:
         self.entries.append(entry)

@@ -314,7 +314,7 @@ class Model:
         """Run the check pairs that a file carries. Raises CheckError where this machine gives other numbers, ShapeError or
         DtypeError for pairs of another model."""
         if len(arrays) != len(self.inputs):
-            raise CheckError(f"the file's check pairs hold {len(arrays)} inputs, the model has {len(self.inputs)}")
+            raise CheckError(f"the file's check pairs hold {len(arrays)} inputs, the model {len(self.inputs)}; save it again")
         batch, _ = arrange.batch(arrays, self.inputs)
         compare(self.outputs, self._plain(batch), list(expected), 1e-5)
 

@@ -25,7 +25,7 @@ class NpyStream:
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             self.shape, fortran, self.dtype = read(stream)
         except ValueError as e:
-            raise FormatError(f"{name}: not a readable .npy file: {e}") from None
+            raise FormatError(f"{name}: not a readable .npy file ({e}); needed is one as numpy.save writes it") from None
         if self.dtype.hasobject or fortran or not self.shape:
             what = "Python objects" if self.dtype.hasobject else "Fortran order" if fortran else "a single number"
             raise FormatError(f"{name}: holds {what}; needs a plain array in C order with a batch axis")
@@ -37,7 +37,9 @@ class NpyStream:
         while len(data) < count * size:  # a pipe gives what it has
             more = self.stream.read(count * size - len(data))
             if not more:
-                raise FormatError(f"{self.name}: ends early; its header promises shape {show(self.shape)}")
+                raise FormatError(
+                    f"{self.name}: ends early, its header promises shape {show(self.shape)}; copy or save it again"
+                )
             data += more
         return np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
 
@@ -70,7 +72,7 @@ class Npz(Streams):
         try:
             archive = zipfile.ZipFile(path)
         except zipfile.BadZipFile as e:
-            raise FormatError(f"{path}: not a readable .npz file: {e}") from None
+            raise FormatError(f"{path}: not a readable .npz file ({e}); needed is one as numpy.savez writes it") from None
         members = {n[:-4]: n for n in archive.namelist() if n.endswith(".npy")}
         keys = pick(list(members), [s.name for s in specs], ("x", "in", "input_", "arr_"), path)
         name = os.path.basename(path)
@@ -109,4 +111,4 @@ def whole(path: str, specs: Sequence[Spec], prefixes: Sequence[str]) -> list[Arr
     except FormatError:
         raise
     except (zipfile.BadZipFile, ValueError, EOFError, AttributeError, TypeError) as e:
-        raise FormatError(f"{path}: not a readable .npz file: {e}") from None
+        raise FormatError(f"{path}: not a readable .npz file ({e}); needed is one as numpy.savez writes it") from None

@@ -49,7 +49,7 @@ def predict(model: Model, x: Any, batch_size: int | None, verbose: Any) -> Any:
             y[part.first : part.first + len(results)] = results
     if not whole:
         if not parts:
-            raise ShapeError("predict: got no samples, the iterator or file is empty")
+            raise ShapeError("predict: got no samples, the iterator or file is empty; needed is at least one")
         whole = parts[0] if len(parts) == 1 else [np.concatenate(columns) for columns in zip(*parts)]
     return arrange.restore(whole, model._structure_out)
 

@@ -88,7 +88,9 @@ class Csv:
             try:
                 yield from self._chunks(stream, rows, skip)
             except UnicodeDecodeError as e:
-                raise FormatError(f"{self.name}: not UTF-8 text ({e.reason} at byte {e.start})") from None
+                raise FormatError(
+                    f"{self.name}: not UTF-8 text ({e.reason} at byte {e.start}); needed is a table of numbers in text"
+                ) from None
 
     def _chunks(self, stream: IO[str], rows: int, skip: int) -> Iterator[Chunk]:
         lines = ((k, t) for k, t in enumerate(stream, 1) if t.strip())
@@ -128,11 +130,17 @@ class Csv:
         for number, text in lines:  # slowly, to name the place
             fields = next(csv.reader([text], delimiter=separator))
             if len(fields) != columns:
-                raise FormatError(f"{self.name}, line {number}: {len(fields)} columns, the first line has {columns}")
+                raise FormatError(
+                    f"{self.name}, line {number}: {len(fields)} columns, the first line has {columns}; "
+                    "needed is the same number in each"
+                )
             for k, field in enumerate(fields, 1):
                 if not _is_number(field):
                     raise FormatError(f"{self.name}, line {number}, column {k}: {field.strip()[:40]!r} is not a number")
-        raise FormatError(f"{self.name}, lines {lines[0][0]} to {lines[-1][0]}: not a table of numbers")
+        raise FormatError(
+            f"{self.name}, lines {lines[0][0]} to {lines[-1][0]}: not a table of numbers; "
+            "needed is one number between separators"
+        )
 
 
 def _is_number(text: str) -> bool:
@@ -180,7 +188,9 @@ class Parquet:
                     layout = Layout(names, len(names), self.specs, self.name)
                 table = np.concatenate(columns, 1)[cut:]
                 if table.shape[1] != sum(layout.counts):
-                    raise FormatError(f"{where}: lists of another length than in the rows before")
+                    raise FormatError(
+                        f"{where}: lists of another length than in the rows before; needed is the same length in each row"
+                    )
                 yield Chunk(where, first + cut, layout.split(table))
             first += count
 
@@ -191,12 +201,14 @@ class Parquet:
         fixed = types.is_fixed_size_list(column.type)
         if fixed or types.is_list(column.type) or types.is_large_list(column.type):
             if column.null_count:
-                raise FormatError(f"{where}: column {name!r} has missing lists")
+                raise FormatError(f"{where}: column {name!r} has missing lists; needed is one in each row")
             if not fixed and len(column.value_lengths().unique()) > 1:
-                raise FormatError(f"{where}: column {name!r} has lists of different lengths")
+                raise FormatError(
+                    f"{where}: column {name!r} has lists of different lengths; needed is the same length in each row"
+                )
             return self._column(column.flatten(), name, where).reshape(len(column), -1)
         if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
-            raise FormatError(f"{where}: column {name!r} holds {column.type}, not numbers")
+            raise FormatError(f"{where}: column {name!r} holds {column.type}; needed are numbers")
         array: Array = column.to_numpy(zero_copy_only=False)  # missing numbers become NaN
         return array.reshape(-1, 1)
 

@@ -172,7 +172,7 @@ def bad_files(tmp_path: Path) -> dict[str, tuple[Any, str]]:
         "names.npz": (FormatError, "names.npz: holds 'a', 'b'; needs"),
         "text.parquet": (FormatError, "column 'a' holds string"),
         "ragged.parquet": (FormatError, "column 'a' has lists of different lengths"),
-        "empty": (FormatError, "holds no .npy files"),
+        "empty": (FormatError, "a folder without .npy files"),
         "x.bin": (FormatError, "unknown kind of file|unknown kind '.bin'"),
         **{f"nothing.{e}": (FileNotFoundError, rf"nothing.{e}: no such file") for e in ("npy", "npz", "csv", "parquet", "x")},
     }

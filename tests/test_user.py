@@ -77,7 +77,7 @@ def test_a_submodel_of_nothing() -> None:
 
 
 def test_saving_into_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no such folder: '.*nowhere'"):
+    with pytest.raises(FileNotFoundError, match=r"no such folder; make it first: '.*nowhere'"):
         npinfer.load(DENSE, engine="numpy").save(tmp_path / "nowhere" / "m.npz")
 
 

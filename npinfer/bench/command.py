@@ -242,7 +242,9 @@ def _compared(able: Sequence[Runner], base: Model, specs: Sequence[Spec]) -> dic
     for r in able:
         got = r.outputs(arrays)
         if len(got) != len(want):
-            raise ShapeError(f"{r.name}: gives {len(got)} outputs, the network has {len(want)}")
+            raise ShapeError(
+                f"{r.name}: gives {len(got)} outputs, the network has {len(want)}; --model names a peer's file of this network"
+            )
         found[r.name] = max(_difference(a, b) for a, b in zip(_paired(got, want), want))
     return found
 
@@ -272,13 +274,16 @@ def shapes_of(specs: Sequence[Spec], given: Sequence[int] | None) -> list[tuple[
     for s in specs:
         if None in s.shape and given is not None:
             if len(given) != len(s.shape):
-                raise ShapeError(f"--shape {','.join(map(str, given))}: input {s.name!r} has {len(s.shape)} axes a sample")
+                raise ShapeError(
+                    f"--shape {','.join(map(str, given))}: input {s.name!r} has {len(s.shape)} axes a sample; "
+                    "give a size for each"
+                )
             found.append(tuple(given))
             given = None
         else:
             found.append(tuple(OPEN_SIZE if n is None else n for n in s.shape))
     if given is not None and not any(None in s.shape for s in specs):
-        raise ShapeError("--shape: this model leaves no size open")
+        raise ShapeError("--shape: this model leaves no size open; leave the option out")
     return found
 
 

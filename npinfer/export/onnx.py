@@ -78,7 +78,7 @@ def export(model: Exportable, path: str | os.PathLike[str]) -> None:
         try:
             onnx.checker.check_model(str(written) if large else made, full_check=True)
         except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as e:
-            raise EngineError(f"the ONNX graph isn't valid: {e}") from None
+            raise EngineError(f"the ONNX graph isn't valid, which is npinfer's fault; please report this: {e}") from None
         if data is not None:
             os.replace(data, target.with_name(data.name))
         put(written, target)

@@ -111,7 +111,10 @@ def _parsed(config: Any, limits: Limits | None) -> Any:
         where, data = opened.name, opened.path or opened.all()
     with open_raw(data, limits) as raw:
         if raw.config is None:
-            raise FormatError(f"{where}: given as config, but holds no architecture")
+            raise FormatError(
+                f"{where}: given as config, but holds no architecture; "
+                "needed is what model.to_json() gives, or a whole model file"
+            )
         return raw
 
 

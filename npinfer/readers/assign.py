@@ -43,7 +43,10 @@ def legacy(raw: RawFile, model: Model, version: Version) -> Weights:
     """
     if raw.top_level:
         names = ", ".join(n for n, _ in raw.top_level)
-        raise FormatError(f"{raw.source}: the model itself owns weights ({names}): a subclass, whose code no file holds")
+        raise FormatError(
+            f"{raw.source}: the model itself owns weights ({names}): a subclass, whose code no file holds; read_weights still "
+            "extracts the arrays"
+        )
     loose: Weights = {}
     groups = [(name, held) for name, held in raw.legacy or [] if held]
     wanted: list[Wanted] = []
@@ -83,6 +86,12 @@ def _without_optional(wanted: list[Wanted], groups: Sequence[tuple[str, object]]
     return [(k, p) for k, p in wanted if k.name in names or not all(x.optional for x in p)]
 
 
+def _advice(raw: RawFile) -> str:
+    if raw.config is None:
+        return "pass the architecture that these weights were saved with"
+    return "save the model again, or pass the architecture that belongs to the weights as config="
+
+
 def _check_groups(raw: RawFile, model: Model, groups: Sequence[tuple[str, list[Named]]], wanted: Sequence[Wanted]) -> None:
     have, need = [n for n, _ in groups], [k.name for k, _ in wanted]
     if not have and need:
@@ -95,12 +104,12 @@ def _check_groups(raw: RawFile, model: Model, groups: Sequence[tuple[str, list[N
         hint = f"; layers that may own more: {some(odd)}" if odd else ""
         raise FormatError(
             f"{raw.source}: the file has weights for {len(have)} layers ({some(have)}), the architecture needs them for "
-            f"{len(need)} ({some(need)}){hint}"
+            f"{len(need)} ({some(need)}){hint}; {_advice(raw)}"
         )
     if not raw.nb_layers and have != need and sorted(have) == sorted(need):
         raise FormatError(
             f"{raw.source}: the weights' layers are in another order ({some(have)}) than the architecture's ({some(need)}); "
-            "names and order contradict each other, so the weights can't be told apart"
+            f"names and order contradict each other, so the weights can't be told apart; {_advice(raw)}"
         )
 
 

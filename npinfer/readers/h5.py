@@ -113,7 +113,7 @@ class Group:
             raise LimitError(f"{where}: a path of {len(parts):,} names; see Limits.group_depth")
         for k, part in enumerate(parts):
             if part in (".", "..") or "\0" in part:
-                raise FormatError(f"{where}: {part!r} is no name of a member")
+                raise FormatError(f"{where}: {part!r} is no name of a member; save the model again")
             if not isinstance(at, h5g.GroupID):
                 return None
             known = self.inner.get(part) if k == 0 else None
@@ -143,12 +143,14 @@ class Group:
                 what = "an external link" if link.type == h5l.TYPE_EXTERNAL else "a user-defined link"
                 raise FormatError(f"{where}: {name.decode()!r} is {what}, which npinfer never follows; {ONE_FILE}")
             if next(hops, None) is None:
-                raise FormatError(f"{where}: soft links lead in a circle")
+                raise FormatError(f"{where}: soft links lead in a circle; save the model again")
             target = links.get_val(name).decode()
         start = self.file.root if target.startswith("/") else Group(self.file, at, "")
         found = start._walk(target, where, hops)
         if found is None:
-            raise FormatError(f"{where}: {name.decode()!r} is a soft link to {target!r}, which doesn't exist")
+            raise FormatError(
+                f"{where}: {name.decode()!r} is a soft link to {target!r}, which doesn't exist; save the model again"
+            )
         return found
 
     def _wrap(self, id_: Any, path: str) -> Group | Stored:
@@ -158,7 +160,7 @@ class Group:
                 return Group(self.file, id_, path)
             if isinstance(id_, h5d.DatasetID):
                 return dataset(self.file, id_, where)
-        raise FormatError(f"{where}: neither a group nor a dataset")
+        raise FormatError(f"{where}: neither a group nor a dataset; save the model again")
 
     def address(self) -> int:
         """Where the group is in the file: the same for all its names."""
@@ -226,7 +228,7 @@ class Group:
             size = count * kind.get_size()
             self.file.source.budget.charge_text(size, where)
             if size > self.file.source.size:
-                raise FormatError(f"{where}: {size:,} bytes in a file of {self.file.source.size:,}")
+                raise FormatError(f"{where}: {size:,} bytes in a file of {self.file.source.size:,}; copy or save it again")
             if isinstance(kind, h5t.TypeStringID):
                 values = np.empty(space.get_simple_extent_dims(), f"S{kind.get_size()}")
             elif isinstance(kind, h5t.TypeIntegerID):
@@ -251,7 +253,7 @@ def dataset(file: File, id_: Any, where: str) -> Stored:
     dtype, memory = _dtype(kind, where)
     space = id_.get_space()
     if space.get_simple_extent_type() == h5s.NULL:
-        raise FormatError(f"{where}: a dataset without data")
+        raise FormatError(f"{where}: a dataset without data; save the model again")
     shape = tuple(int(n) for n in space.get_simple_extent_dims())
     chunked = layout == h5d.CHUNKED
     storage = Storage(
@@ -265,7 +267,10 @@ def dataset(file: File, id_: Any, where: str) -> Stored:
     )
     file.stored_bytes += storage.allocated
     if file.stored_bytes > file.source.size:
-        raise FormatError(f"{where}: arrays overlap: they claim {file.stored_bytes:,} bytes of a file of {file.source.size:,}")
+        raise FormatError(
+            f"{where}: arrays overlap: they claim {file.stored_bytes:,} bytes of a file of {file.source.size:,}; "
+            "save the model again"
+        )
     check_storage(storage, file.source.size, file.source.budget, where)
     address = int(h5o.get_info(id_).addr)
     if address in file.seen:
@@ -281,7 +286,7 @@ def _dtype(kind: Any, where: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
     dtype = kind.dtype
     if dtype.itemsize not in NUMBERS.get(dtype.kind, ()) or dtype.subdtype is not None:
         what = TYPE_NAMES.get(kind.get_class(), str(dtype))
-        raise FormatError(f"{where}: holds {what} ({dtype}); weights are plain numbers")
+        raise FormatError(f"{where}: holds {what} ({dtype}); weights are plain numbers; save the model again")
     native = dtype.newbyteorder("=")
     return native, native
 

@@ -91,7 +91,9 @@ def _weights(layer: Group) -> list[tuple[str, Stored]]:
     names = layer.strings("weight_names")
     if names is None:
         if layer.names():
-            raise FormatError(f"{layer.where}: holds members but no attribute weight_names to tell their order")
+            raise FormatError(
+                f"{layer.where}: holds members but no attribute weight_names to tell their order; save the model again"
+            )
         return []
     found = []
     for name in names:
@@ -108,12 +110,14 @@ def _nb_layers(root: Group) -> Legacy:
     for k in range(_count(root, "nb_layers")):
         layer = root.find(f"layer_{k}")
         if not isinstance(layer, Group):
-            raise FormatError(f"{root.where}: nb_layers promises a group layer_{k}, which isn't there")
+            raise FormatError(f"{root.where}: nb_layers promises a group layer_{k}, which isn't there; copy or save it again")
         weights = []
         for i in range(_count(layer, "nb_params")):
             stored = layer.find(f"param_{i}")
             if not isinstance(stored, Stored):
-                raise FormatError(f"{layer.where}: nb_params promises a dataset param_{i}, which isn't there")
+                raise FormatError(
+                    f"{layer.where}: nb_params promises a dataset param_{i}, which isn't there; copy or save it again"
+                )
             weights.append((f"param_{i}", stored))
         layers.append((f"layer_{k}", weights))
     return layers
@@ -136,10 +140,14 @@ def _store(root: Group) -> tuple[dict[str, Stored], dict[str, str]]:
         group, path, depth = stack.pop()
         address = group.address()
         if address in seen:
-            raise FormatError(f"{group.where}: the same group as {seen[address]!r}: the file's groups form no tree")
+            raise FormatError(
+                f"{group.where}: the same group as {seen[address]!r}: the file's groups form no tree; save the model again"
+            )
         seen[address] = path
         if depth > group.file.source.limits.group_depth:
-            raise LimitError(f"{group.where}: groups nested more than {group.file.source.limits.group_depth} deep")
+            raise LimitError(
+                f"{group.where}: groups nested more than {group.file.source.limits.group_depth} deep; see Limits.group_depth"
+            )
         below = []
         is_vars = path.rpartition("/")[2] == "vars"
         if is_vars:
@@ -156,7 +164,7 @@ def _store(root: Group) -> tuple[dict[str, Stored], dict[str, str]]:
                 below.append((member, inner, depth + 1))
             elif isinstance(member, Stored) and is_vars:
                 if inner in arrays:
-                    raise FormatError(f"{group.where}: two datasets are called {inner!r}")
+                    raise FormatError(f"{group.where}: two datasets are called {inner!r}; save the model again")
                 arrays[inner] = member
         stack.extend(reversed(below))
     return arrays, names
@@ -177,7 +185,7 @@ def read_shards(text: bytes, source: Source, open_shard: Callable[[str], Source]
                 raise FormatError(f"{where}: weight_map names {name!r}; needed are plain names of .h5 files in the same folder")
             names[name] = None
     if len(names) > source.limits.members:
-        raise LimitError(f"{where}: {len(names):,} shards; at most {source.limits.members:,}")
+        raise LimitError(f"{where}: {len(names):,} shards; at most {source.limits.members:,}; see Limits.members")
     shards: list[RawFile] = []
 
     def close() -> None:
@@ -195,7 +203,10 @@ def read_shards(text: bytes, source: Source, open_shard: Callable[[str], Source]
                 raise FormatError(f"{shard.source}: not in the layout of shards; needed are .weights.h5 files of Keras 3")
             twice = store.keys() & shard.store.keys()
             if twice:
-                raise FormatError(f"{shard.source}: holds {min(twice)!r}, which another shard holds too")
+                raise FormatError(
+                    f"{shard.source}: holds {min(twice)!r}, which another shard holds too; "
+                    "keep the shards of one save in a folder of their own"
+                )
             store.update(shard.store)
             store_names.update(shard.store_names)
     except BaseException:

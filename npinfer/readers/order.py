@@ -152,7 +152,9 @@ def with_weights_of(archive: Archive, raw: RawFile) -> Archive:
         for name, old in held.items():
             new = found.get(path, {}).get(name)
             if new is None:
-                raise FormatError(f"{raw.source}: has no {'/'.join((*path, name))}")
+                raise FormatError(
+                    f"{raw.source}: has no {'/'.join((*path, name))}; needed are the weights of this very network"
+                )
             if new.shape != old.shape:
                 where = "/".join((*path, name))
                 raise ShapeError(f"{raw.source}: {where} has the shape {list(new.shape)}; the model needs {list(old.shape)}")
@@ -196,4 +198,4 @@ def read_weights(raw: RawFile, model: Model, version: Version) -> assign.Weights
 
         versions.checked(versions.parse(raw.keras_version), raw.source)
         return stores.weights(raw, model, version)
-    raise FormatError(f"{raw.source}: holds no weights")
+    raise FormatError(f"{raw.source}: holds no weights; pass a file of model.save_weights() or model.save()")

@@ -112,7 +112,7 @@ def _read_zip(source: Source) -> RawFile:
         if any(name.endswith(ending) for name in archive.names):
             raise FormatError(f"{source.name}: {what}")
     found = ", ".join(archive.names[:10]) or "nothing"
-    raise FormatError(f"{source.name}: a zip, but no .keras file and no .npz of npinfer; found in it: {found}")
+    raise FormatError(f"{source.name}: a zip, but no .keras file and no .npz of model.save(); found in it: {found}")
 
 
 def _read_json(source: Source) -> RawFile:
@@ -134,7 +134,7 @@ def _read_json(source: Source) -> RawFile:
         )
     if "modelTopology" in value:
         raise FormatError(f"{source.name}: a TensorFlow.js model; {RESAVE}")
-    raise FormatError(f"{source.name}: JSON, but neither an architecture nor a map of sharded weights")
+    raise FormatError(f"{source.name}: JSON, but neither an architecture nor a map of sharded weights; needed is a model file")
 
 
 def _what_is(source: Source, head: bytes) -> str:

@@ -70,7 +70,7 @@ class _Reader:
     def sequential(self, raw: Mapping[str, Any], config: Mapping[str, Any], depth: int) -> Model:
         items = config.get("layers")
         if not isinstance(items, list) or not items:
-            raise FormatError(f"{self.source}: the Sequential model has no layers")
+            raise FormatError(f"{self.source}: the Sequential model has no layers; add some in Keras, and save it again")
         name = config.get("name", raw.get("name"))
         name = name if isinstance(name, str) else "sequential"
         first = items[0]
@@ -145,7 +145,7 @@ class _Reader:
                 ref = TensorRef(layer.name, 0, 0)
             return ref
         if not items:
-            raise FormatError(f"{self.source}: a branch of a Merge layer has no layers")
+            raise FormatError(f"{self.source}: a branch of a Merge layer has no layers; save the model again")
         made, ref = self.chain([self.layer(r, depth) for r in items], None, self.input_dtype(first))
         layers.extend(made)
         inputs.append(TensorRef(made[0].name, 0, 0))
@@ -203,11 +203,11 @@ class _Reader:
             byname[k.name] = k
         given = list(tensors(inputs))
         if not given:
-            raise FormatError(f"{self.source}: model {name!r} has no inputs")
+            raise FormatError(f"{self.source}: model {name!r} has no inputs; needed is at least one InputLayer")
         if not any(True for _ in tensors(outputs)):
-            raise FormatError(f"{self.source}: model {name!r} has no outputs")
+            raise FormatError(f"{self.source}: model {name!r} has no outputs; needed is at least one layer in output_layers")
         if len(set(given)) != len(given):
-            raise FormatError(f"{self.source}: model {name!r} names an input twice")
+            raise FormatError(f"{self.source}: model {name!r} names an input twice; save the model again")
         for r in given:
             if r.layer not in byname or byname[r.layer].class_name != "InputLayer":
                 raise FormatError(f"{self.source}: input_layers names {r.layer!r}, which isn't an InputLayer of model {name!r}")
@@ -215,7 +215,10 @@ class _Reader:
             for r in named:
                 target = byname.get(r.layer)
                 if target is None:
-                    raise FormatError(f"{self.source}: {user} refers to layer {r.layer!r}, which the config doesn't hold")
+                    raise FormatError(
+                        f"{self.source}: {user} refers to layer {r.layer!r}, which the config doesn't hold; "
+                        "save the model again"
+                    )
                 count = 1 if target.class_name == "InputLayer" else len(target.calls)
                 if not 0 <= r.node < count:
                     raise FormatError(

@@ -29,7 +29,9 @@ class Zip:
         with reading(where, "download or save the file again"):
             members = list(entries(*directory))
         if len(members) > source.limits.members:
-            raise LimitError(f"{where}: a zip of {len(members):,} members; at most {source.limits.members:,}")
+            raise LimitError(
+                f"{where}: a zip of {len(members):,} members; at most {source.limits.members:,}; see Limits.members"
+            )
         self.members: dict[str, Entry] = {}
         for member in members:
             name = member.name
@@ -73,7 +75,9 @@ class Zip:
         if limit is not None and member.size > limit:
             raise LimitError(f"{where}: {member.size:,} bytes; at most {limit:,}")
         if member.method == STORED and member.size > self.source.size:
-            raise FormatError(f"{where}: {member.size:,} bytes in a file of {self.source.size:,}; it was cut off")
+            raise FormatError(
+                f"{where}: {member.size:,} bytes in a file of {self.source.size:,}; it was cut off: download or save it again"
+            )
         self.source.budget.charge(member.size, where)
         with reading(where, "download or save the file again"):
             return unpack(self.source, member)
