@@ -87,6 +87,9 @@ MIXED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("strided_slice", (X, [1, 0], [2, 0], [1, 1]), {}, "touches the batch axis"),
     ("identity", (S,), {}, "returns a shape or a constant"),
     ("range", (S,), {}, "a range over a size that is unknown"),
+    ("range", (10**9,), {}, "a constant of 1000000000 entries"),
+    ("fill", ([10**6, 10**6], 1.0), {}, "a constant of 10"),
+    ("tile", ([1.0],), {"multiples": [10**9]}, "a constant of 10"),
     ("math.exp", (S,), {}, "returns a shape or a constant"),
     ("one_hot", (X,), {"depth": S}, "the size of the batch would enter"),
 ]

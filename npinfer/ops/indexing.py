@@ -201,6 +201,8 @@ def take(call: LayerCall, x: Any, indices: Any) -> Value:
     if axis not in (0, None) or (axis is None and np.ndim(x) != 1):
         call.refuse(f"axis={axis} of a constant; axis 0 is supported")
     table = np.asarray(x)
+    if table.ndim < 1 or table.dtype.kind not in "fiub":
+        call.refuse(f"takes entries of {x!r:.60}")
     table = table.astype(call.dtype) if table.dtype.kind == "f" else table
     return call.emit(TakeRows(table), indices)
 

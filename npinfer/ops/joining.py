@@ -186,6 +186,8 @@ def tile(call: LayerCall, x: Any) -> Any:
 def repeat(call: LayerCall, x: Any) -> Any:
     from npinfer.ops.size_operations import repeated
     from npinfer.ops.size_rules import entries
+    from npinfer.ops.sized import tiled
+    from npinfer.ops.sizes import Sizes
 
     times = call.setting("repeats")
     if not isinstance(x, Value):
@@ -194,6 +196,11 @@ def repeat(call: LayerCall, x: Any) -> Any:
         return repeated(call, x, [*entries(call, times), *(1,) * (np.ndim(x) - 1)])
     if isinstance(times, (list, tuple)) and len(times) == 1:
         times = times[0]
+    if isinstance(times, Sizes):
+        axis = sample_axis(call, call.config.get("axis"), len(x.shape) + 1)
+        if x.shape[axis] != 1 or times.array.ndim:
+            call.refuse("repeats by a size that is unknown, of more than one entry")
+        return tiled(call, x, [times.array.item() if k == axis else 1 for k in range(len(x.shape))])
     if isinstance(times, (list, tuple)) and all(isinstance(n, int) and n >= 0 for n in times):
         axis = sample_axis(call, call.config.get("axis"), len(x.shape) + 1)
         if x.shape[axis] != len(times):
@@ -229,13 +236,14 @@ def pad(call: LayerCall, x: Value, constant_values: Any = None) -> Value:
 
 @operation("BroadcastTo")
 def broadcast_to(call: LayerCall, x: Any) -> Any:
-    from npinfer.ops.size_rules import array_of, entries
+    from npinfer.ops.size_rules import array_of, bounded, entries
     from npinfer.ops.sized import spread, tiled
     from npinfer.ops.sizes import Size, Sizes
 
     target = entries(call, call.setting("shape"))
     open_batch = isinstance(target[0], Size) and target[0].kind == "batch"
     if not isinstance(x, Value):
+        bounded(call, *target)
         if not any(isinstance(n, Size) for n in target):
             return Sizes(np.broadcast_to(np.asarray(x), target).copy())
         if not open_batch:

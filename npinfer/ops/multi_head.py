@@ -122,8 +122,14 @@ def _collect(call: LayerCall, query: Value, value: Value, key: Value | None) -> 
             found[kind] = mask
     explicit = call.take("attention_mask")
     if explicit is not None:
-        if not isinstance(explicit, Value):
-            call.refuse("an attention_mask that isn't a tensor of the model")
+        if not isinstance(explicit, Value):  # a constant: which places all samples may look at
+            from npinfer.ops.sized import PerSample
+
+            array = np.asarray(explicit)
+            array = array[0] if array.ndim > 2 and array.shape[0] == 1 else array
+            if array.dtype.kind not in "biuf" or array.ndim not in (2, 3):
+                call.refuse("an attention_mask that is neither a tensor of the model nor one constant for all samples")
+            explicit = call.emit(PerSample(array.astype(bool)), query)
         found["attention"] = explicit._replace(mask=None)
     return found
 

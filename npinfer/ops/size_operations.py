@@ -11,7 +11,7 @@ from npinfer.graph import Array
 from npinfer.ops.arithmetic import PAIRS, binary, unary
 from npinfer.ops.operands import cast, dtype_named
 from npinfer.ops.registry import LayerCall, Value, operation
-from npinfer.ops.size_rules import ALONE, array_of, combined, entries, plain, tidy
+from npinfer.ops.size_rules import ALONE, array_of, bounded, combined, entries, plain, tidy
 from npinfer.ops.sized import SizeOf, spread
 from npinfer.ops.sizes import BATCH, Folded, Size, Sizes, has_values, held, shape_of
 
@@ -91,6 +91,7 @@ def repeated(call: LayerCall, x: Any, repeats: list[Any]) -> Any:
     array = array_of(x, call.dtype)
     array = array.reshape((1,) * (len(repeats) - array.ndim) + array.shape)
     repeats = [1] * (array.ndim - len(repeats)) + repeats
+    bounded(call, array.size, *repeats)
     if not any(isinstance(n, Size) for n in repeats):
         return Sizes(np.tile(array, repeats))
     if not isinstance(repeats[0], Size) or repeats[0].kind != "batch" or array.shape[0] != 1:
@@ -137,6 +138,7 @@ def constant_operation(call: LayerCall, *args: Any) -> Any:
         rows = int(plain(args[0]))
         columns = call.setting("num_columns")
         lead = call.setting("batch_shape")
+        bounded(call, rows, rows if columns is None else plain(columns))
         array: Array = np.eye(rows, rows if columns is None else int(plain(columns)), dtype=dtype)
         target = [*([] if lead is None else entries(call, lead)), *array.shape]
     else:
@@ -147,6 +149,7 @@ def constant_operation(call: LayerCall, *args: Any) -> Any:
             if not isinstance(value, (bool, int, float)):
                 call.refuse("a filling that is no number")
         array = np.full((), value, dtype)
+    bounded(call, *target)
     if not any(isinstance(n, Size) for n in target):
         return Sizes(np.ascontiguousarray(np.broadcast_to(array, target)))
     if not isinstance(target[0], Size) or target[0].kind != "batch":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from npinfer.ops.operands import dtype_named
 from npinfer.ops.registry import LayerCall, Value
 from npinfer.ops.sizes import Size, Sizes
 
+LARGEST = 1 << 24
 #: what one kind of size makes of operands it needn't compute
 NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "floor_divide": 1, "divide": 1}
 COMPARED = {"equal": True, "less_equal": True, "greater_equal": True, "not_equal": False, "less": False, "greater": False}
@@ -94,6 +96,8 @@ def _cast(call: LayerCall, x: Any) -> Any:
     array, dtype = array_of(x, call.dtype), dtype_named(call, call.config.get("dtype") or call.layer.dtype)
     if array.dtype != object:
         return array.astype(dtype)
+    if dtype.kind in "iu":  # sizes are whole numbers already
+        return array
     return np.frompyfunc(lambda n: Size("cast", (n, dtype)) if isinstance(n, Size) else dtype.type(n).item(), 1, 1)(array)
 
 
@@ -117,12 +121,21 @@ def _item(call: LayerCall, x: Any, key: Any) -> Any:
     return array_of(x, call.dtype)[tuple(found) if isinstance(found, (list, tuple)) else found]
 
 
+def bounded(call: LayerCall, *sizes: Any) -> None:
+    """Refuse a constant of so many entries that only a damaged or hostile file asks for it."""
+    count = math.prod(abs(int(n)) for n in sizes if not isinstance(n, Size))
+    if count > LARGEST:
+        call.refuse(f"a constant of {count} entries")
+
+
 def _range(call: LayerCall, start: Any, stop: Any = None, step: Any = 1) -> Any:
     given = [call.take(n, v) for n, v in (("start", start), ("stop", stop), ("step", step))]
     bounds = [array_of(0 if n is None else n, call.dtype) for n in (given if given[1] is not None else [0, *given[::2]])]
     if any(n.dtype == object for n in bounds):
         call.refuse("a range over a size that is unknown")
     dtype = call.config.get("dtype")
+    first, last, width = (n.item() for n in bounds)
+    bounded(call, (last - first) / width)
     made = np.arange(*(n.item() for n in bounds), dtype=np.result_type(*bounds))
     return made if dtype is None else made.astype(dtype_named(call, dtype))
 
@@ -148,6 +161,7 @@ def _one_hot(call: LayerCall, x: Any) -> Any:
     array, classes = array_of(x, call.dtype), int(plain(call.setting("num_classes")))
     if array.dtype == object or call.config.get("axis", -1) != -1:
         call.refuse("one_hot of sizes that are unknown, or along another axis than the last")
+    bounded(call, array.size, classes)
     return (array[..., None] == np.arange(classes)).astype(dtype_named(call, call.config.get("dtype")))
 
 
