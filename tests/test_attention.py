@@ -151,6 +151,7 @@ def refusals() -> list[tuple[str, Any, str]]:
     score = Layer("Attention", "m", {"score_mode": "cosine"})
     masked = [Call(([A, B],), {"mask": [3, None]})]
     fixed = [Call((A, B), {"attention_mask": [True]})]
+    several = [Call((A, B), {"attention_mask": [[[1]], [[0]]]})]
     return [
         ("score", kf.archive(score, SIX, {}), "score_mode='cosine'"),
         ("batch", kf.archive(*_with(SIX, *heads(attention_axes=[0, 1], dropout=0.1))), "attention_axes=[0, 1] on inputs of 3"),
@@ -158,6 +159,7 @@ def refusals() -> list[tuple[str, Any, str]]:
         ("name", kf.archive(*_with([(4, 5, 6)] * 2, *heads(attention_axes=["a"]))), "attention_axes=['a'] on inputs"),
         ("mask", kf.archive(Layer("Attention", "m", {}), SIX, {}, calls=masked), "a mask that isn't"),
         ("constant", kf.archive(*_with(SIX, *heads()), calls=fixed), "neither a tensor of the model nor"),
+        ("batch mask", kf.archive(*_with(SIX, *heads()), calls=several), "neither a tensor of the model nor"),
         ("argument", kf.archive(*_with(SIX, *heads()), calls=[Call((A, B), {"odd": 1})]), "odd=1"),
     ]
 

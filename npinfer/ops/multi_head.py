@@ -126,8 +126,9 @@ def _collect(call: LayerCall, query: Value, value: Value, key: Value | None) -> 
             from npinfer.ops.sized import PerSample
 
             array = np.asarray(explicit)
-            array = array[0] if array.ndim > 2 and array.shape[0] == 1 else array
-            if array.dtype.kind not in "biuf" or array.ndim not in (2, 3):
+            shared = array.ndim == 2 or array.shape[:1] == (1,)
+            array = array[0] if array.ndim > 2 and shared else array
+            if array.dtype.kind not in "biuf" or array.ndim not in (2, 3) or not shared:
                 call.refuse("an attention_mask that is neither a tensor of the model nor one constant for all samples")
             explicit = call.emit(PerSample(array.astype(bool)), query)
         found["attention"] = explicit._replace(mask=None)
