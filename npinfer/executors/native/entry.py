@@ -22,8 +22,8 @@ from npinfer.executors.native.loops import (
     reduce_row,
     softmax_row,
 )
-from npinfer.executors.native.opcodes import ARENA, LINE, OUT, ROW, SIZES, WEIGHTS, A, B
-from npinfer.executors.native.panels import exact_product, exact_product_one, product, product_one
+from npinfer.executors.native.opcodes import ARENA, LINE, MORE, OUT, ROW, SIZES, WEIGHTS, A, B
+from npinfer.executors.native.panels import AS_IT_IS, exact_product, exact_product_one, product, product_one
 from npinfer.executors.native.record import (
     GENERATION,
     NO_SCRATCH,
@@ -90,6 +90,31 @@ def dots_row(row, frame, m):
 
 
 @jit
+def matmul_row(row, frame, m):
+    x, x_stride = operand(row, A, frame, m)
+    w, w_stride = operand(row, B, frame, m)
+    y, y_stride = operand(row, OUT, frame, m)
+    temp, temp_stride = operand(row, MORE, frame, m)
+    n, n_out, rows, count = (i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2), i64_at(row, SIZES + 3))
+    x_row, x_matrix, y_row, y_matrix = (
+        i64_at(row, SIZES + 4),
+        i64_at(row, SIZES + 5),
+        i64_at(row, SIZES + 6),
+        i64_at(row, SIZES + 7),
+    )
+    w_matrix, share = i64_at(row, SIZES + 8), i64_at(row, SIZES + 9)
+    room = m * temp_stride >> 8  # rows of a panel
+    for r in range(m):
+        at = w + r * w_stride
+        for k in range(count):
+            x_at, y_at = x + r * x_stride + k * x_matrix, y + r * y_stride + k * y_matrix
+            exact_product(0, x_at, x_row, at, y_at, y_row, n, n_out, rows, temp, room, AS_IT_IS)
+            if (k + 1) % share == 0:
+                at += w_matrix
+    return 0
+
+
+@jit
 def execute(row, frame, m):
     """Run one row over a tile of m samples; LLVM makes a jump table of this."""
     opcode = i64_at(row, 0)
@@ -115,6 +140,8 @@ def execute(row, frame, m):
         return window_row(row, frame, m)
     if opcode == op.CELL:
         return cell_row(row, frame, m)
+    if opcode == op.MATMUL:
+        return matmul_row(row, frame, m)
     return gather_row(row, frame, m)
 
 

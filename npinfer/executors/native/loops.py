@@ -11,7 +11,9 @@ from npinfer.executors.native.maps import activate, combine, combine_lanes
 from npinfer.executors.native.opcodes import (
     ACTIVATION,
     ARENA,
+    ATTENTION,
     BINARIES,
+    LOG,
     OUT,
     PARAMETERS,
     REDUCTIONS,
@@ -230,17 +232,27 @@ def shifted_exp_sum(x, y, n, shift, keep):
 def softmax_row(row, frame, m):
     x, x_stride = operand(row, A, frame, m)
     y, y_stride = operand(row, OUT, frame, m)
-    outer, n, log_form = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2)
+    outer, n, form = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2)
     for r in range(m):
         for i in range(outer):
             a, b = x + r * x_stride + 4 * i * n, y + r * y_stride + 4 * i * n
             largest = reduce_line(MAX, a, n)
-            total = shifted_exp_sum(a, b, n, splat(largest), log_form == 0)
-            if log_form:
+            total = shifted_exp_sum(a, b, n, splat(largest), form != LOG)
+            if form == LOG:
                 each_minus(a, b, n, splat(largest), log(splat(total)))
+            elif form == ATTENTION and total != total:
+                zero_or_nan(b, n)
             else:
                 each_over(b, n, splat(total))
     return 0
+
+
+@jit
+def zero_or_nan(y, n):
+    """What attention makes of weights whose sum is NaN: zeros stay (ops/attention.py)."""
+    for i in range(n):
+        if f32_at(y, i) != 0:
+            f32_put(y, i, np.float32(np.nan))
 
 
 @jit

@@ -105,6 +105,7 @@ COMBINE: dict[str, Callable[[Lanes, Lanes], Lanes]] = {
     "divide": lambda x, y: x / y,
     "maximum": lanes.maximum,
     "minimum": lanes.minimum,
+    "replace": lambda x, y: lanes.select(y.is_nan(), x, y),
 }
 
 

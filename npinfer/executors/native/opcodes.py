@@ -34,7 +34,7 @@ DOTS: Final = 1  # sizes: n_in, n_out, inner, exact. A kernel with few outputs: 
 MAP: Final = 2  # sizes: n. out = activation(a), n floats a sample
 COPY: Final = 3  # out = a in another arrangement: a walk (below) is in the arena at WEIGHTS
 BINARY: Final = 4  # sizes: place in BINARIES. out = a ∘ b with broadcasting: a walk in the arena
-SOFTMAX: Final = 5  # sizes: outer, n, log (0 or 1); along the last axis
+SOFTMAX: Final = 5  # sizes: outer, n, form (below); along the last axis
 NORM: Final = (
     6  # sizes: outer, n, center (0: root mean square alone); parameters: epsilon. (a - mean) / sqrt(variance + epsilon)
 )
@@ -46,12 +46,19 @@ CELL: Final = 11  # a recurrent layer (cells.py). a: the sequence, b: working sp
 # next h, next c. sizes: place in CELLS, steps, n_in, units, steps projected at once, flags, the gates' activation, offsets
 # behind WEIGHTS of the kernel, of the recurrent kernel, of what else the cell has. At WEIGHTS: both activations' parameters
 
+#: Products of two values. a: the left one, b: the right one's panels without gaps between matrices, one operand more: working
+#: space as for DENSE. sizes: n_in, n_out, rows, matrices of a, bytes from row to row and from matrix to matrix of a, the same
+#: of out, bytes of a matrix of b, how many of a take the same one of b
+MATMUL: Final = 12
+
 #: A walk: how an op goes through its arrays. WALK int64 words: 4 lengths, then for out, a and b 4 strides and a start, in bytes
 WALK: Final = 4 + 3 * 5
 
-BINARIES: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+#: replace: b, and a where b is NaN
+BINARIES: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "replace")
 REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod")
 INDEX_DTYPES: Final = ("float32", "int32", "int64")
+PLAIN, LOG, ATTENTION = range(3)  # forms of SOFTMAX
 WEIGHTED, MAXIMUM, MEAN = range(3)  # kinds of WINDOW
 CELLS: Final = ("simple", "lstm", "gru", "gru_after")
 #: flags of CELL: y of all steps · from the last step · some steps don't count, and give the state, or zeros (else y as before)

@@ -229,7 +229,8 @@ def along(
 @packs(Softmax, LogSoftmax)
 def softmax(p: Program, op: Any, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
     only_floats(p, xs, ys)
-    along(p, opcodes.SOFTMAX, op.axes, xs[0], ys[0], (isinstance(op, LogSoftmax),), ())
+    form = opcodes.LOG if isinstance(op, LogSoftmax) else opcodes.PLAIN
+    along(p, opcodes.SOFTMAX, op.axes, xs[0], ys[0], (form,), ())
 
 
 @packs(LayerNorm, RMSNorm)

@@ -1,0 +1,161 @@
+"""Rules for products of two values of a graph: attention, Dot, matmul. Nothing here needs Numba.
+
+The right factor is put into panels, as weights are (pack.chunks), at each run; then it is a matrix product like others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from npinfer.executors.native import opcodes
+from npinfer.executors.native.opcodes import LINE, PANEL, REDUCTIONS
+from npinfer.executors.native.pack import only_floats
+from npinfer.executors.native.places import F32, Place, up
+from npinfer.executors.native.program import NotNative, Program, packs
+from npinfer.executors.signature import sizes
+from npinfer.graph import Array
+from npinfer.ops.activations import Activation
+from npinfer.ops.attention import PENALTY, Attention, allowed
+from npinfer.ops.attention_heads import HeadAttention
+from npinfer.ops.products import BatchDot, Matmul
+
+
+class Rows(NamedTuple):
+    """Where the rows of some matrices lie: their first float is at start of the matrix + row · `row`, matrices are `matrix`
+    floats apart."""
+
+    place: Place
+    row: int
+    matrix: int
+
+
+class Panels(NamedTuple):
+    """Matrices in panels, in scratch. size: floats of one."""
+
+    place: Place
+    n_in: int
+    n_out: int
+    size: int
+
+
+def numbered(*shape: int) -> Array:
+    return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+
+def in_panels(p: Program, source: Place, numbers: Array) -> Panels:
+    """The matrices whose elements are the source's floats of these numbers (matrices, rows, columns)."""
+    count, n_in, n_out = numbers.shape
+    size = (1 + n_in) * up(n_out, 16)
+    place = p.buffer(count * size)
+    zero = p.constant(np.float32(0))
+    column = 0
+    while column < n_out:
+        vectors = -(-(n_out - column) // 16)
+        width = 16 * (PANEL if vectors >= PANEL else 2 if vectors >= 2 else 1)
+        panel = (1 + n_in) * column + numbered(1 + n_in, width) + size * np.arange(count)[:, None, None]
+        taken = numbers[:, :, column : column + width]
+        p.arrange(place, panel[:, 0], zero, np.zeros_like(panel[:, 0]))  # no bias
+        p.arrange(place, panel[:, 1:, : taken.shape[-1]], source, taken)
+        column += width
+    return Panels(place, n_in, n_out, size)
+
+
+def product(p: Program, y: Rows, x: Rows, w: Panels, rows: int, count: int = 1, share: int = 1) -> None:
+    """y = x @ w for `count` matrices of x; `share` of them one after another take the same matrix of w."""
+    temp = None
+    if w.n_out % (16 * PANEL):
+        temp = Place(opcodes.SCRATCH, 0, min(24, rows) * PANEL * LINE)
+    values = (w.n_in, w.n_out, rows, count, 4 * x.row, 4 * x.matrix, 4 * y.row, 4 * y.matrix, 4 * w.size, share)
+    p.work += count * rows * w.n_in * w.n_out
+    p.row(opcodes.MATMUL, y.place, x.place, w.place, values, more=(temp,))
+
+
+def weigh(p: Program, scores: Place, shape: tuple[int, ...], mask: Array | None, penalised: bool, zeroed: bool) -> None:
+    """Scores (…, queries, places) become weights, in place. mask: (queries, places), where they may be looked at."""
+    free = np.float32(np.nan)
+    if mask is not None and penalised:
+        penalty = (1 - mask.astype(F32)) * F32.type(PENALTY)
+        p.binary("add", scores, scores, p.constant(penalty), (shape, mask.shape))
+    elif mask is not None:
+        lowest = np.finfo(F32).min * F32.type(0.7)
+        p.binary("replace", scores, scores, p.constant(np.where(mask, free, lowest)), (shape, mask.shape))
+    p.row(opcodes.SOFTMAX, scores, scores, values=(int(np.prod(shape[:-1])), shape[-1], opcodes.ATTENTION))
+    if mask is not None and zeroed:
+        p.binary("replace", scores, scores, p.constant(np.where(mask, free, F32.type(0))), (shape, mask.shape))
+
+
+def fixed_mask(causal: bool, window: int | None, queries: int, places: int) -> Array | None:
+    mask = allowed((), (), causal, window, queries, places)
+    return None if mask is None else mask[0]
+
+
+@packs(HeadAttention)
+def head_attention(p: Program, op: HeadAttention, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    q, k, v = (sizes(p.spec(x)) for x in xs[:3])
+    if len(xs) > 3 or len(q) > 2:
+        raise NotNative("attention with masks that are inputs, or over several axes")
+    heads, shared = op.heads, op.kv_heads
+    (steps, wide), places, made = q, k[0], v[1] // shared
+    depth = wide // heads
+    queries, scores = p.buffer(steps * wide), p.places[ys[1]] if op.scores else p.buffer(heads * steps * places)
+    p.binary("multiply", queries, p.places[xs[0]], p.constant(np.float32(op.scale)), (q, ()))
+    keys = in_panels(p, p.places[xs[1]], numbered(places, shared, depth).transpose(1, 2, 0))
+    both = Rows(scores, places, steps * places)
+    product(p, both, Rows(queries, wide, depth), keys, steps, heads, heads // shared)
+    mask = fixed_mask(op.causal, op.window, steps, places)
+    weigh(p, scores, (heads, steps, places), mask, op.penalised, op.zeroed)
+    values = in_panels(p, p.places[xs[2]], numbered(places, shared, made).transpose(1, 0, 2))
+    product(p, Rows(p.places[ys[0]], heads * made, made), both, values, steps, heads, heads // shared)
+
+
+@packs(Attention)
+def attention(p: Program, op: Attention, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    (steps, depth), (_, made), (places, other) = (sizes(p.spec(x)) for x in xs[:3])
+    if op.masks or depth != other:
+        raise NotNative("attention with masks that are inputs, or between different numbers of features")
+    q, v, k = (p.places[x] for x in xs)
+    scores, shape = p.places[ys[1]] if op.scores else p.buffer(steps * places), (steps, places)
+    both = Rows(scores, places, steps * places)
+    if op.kind == "dot":
+        product(p, both, Rows(q, depth, 0), in_panels(p, k, numbered(1, places, depth).swapaxes(1, 2)), steps)
+        factor = op.scale
+    else:
+        pairs, whole = p.buffer(steps * places * depth), (steps, places, depth)
+        p.binary("add", pairs, q, k, ((steps, 1, depth), (1, places, depth)))
+        if op.kind == "concat" and op.scale is not None:
+            p.binary("multiply", pairs, pairs, p.constant(op.scale), (whole, op.scale.shape))
+        p.row(opcodes.MAP, pairs, pairs, values=(steps * places * depth,), activation=Activation("tanh"))
+        if op.kind == "additive" and op.scale is not None:
+            p.binary("multiply", pairs, pairs, p.constant(op.scale), (whole, op.scale.shape))
+        p.row(opcodes.REDUCE, scores, pairs, values=(steps * places, depth, REDUCTIONS.index("sum")))
+        factor = op.weight if op.kind == "concat" else None
+    if factor is not None:
+        p.binary("multiply", scores, scores, p.constant(factor), (shape, factor.shape))
+    weigh(p, scores, shape, fixed_mask(op.causal, None, steps, places), True, False)
+    product(p, Rows(p.places[ys[0]], made, 0), both, in_panels(p, v, numbered(1, places, made)), steps)
+
+
+@packs(Matmul)
+def matmul(p: Program, op: Matmul, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    (*lead, rows, n_in), (*other, _, n_out) = (sizes(p.spec(x)) for x in xs)
+    if lead != other:
+        raise NotNative("matrices that are used several times")
+    count = int(np.prod(lead))
+    w = in_panels(p, p.places[xs[1]], numbered(count, n_in, n_out))
+    y, x = Rows(p.places[ys[0]], n_out, rows * n_out), Rows(p.places[xs[0]], n_in, rows * n_in)
+    product(p, y, x, w, rows, count)
+
+
+@packs(BatchDot)
+def batch_dot(p: Program, op: BatchDot, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    a, b = (sizes(p.spec(x)) for x in xs)
+    left, _, n = p.last_axes(p.places[xs[0]], a, op.axes[:1])
+    numbers = np.moveaxis(numbered(*b), op.axes[1], 0).reshape(1, n, -1)
+    rows, n_out = int(np.prod(a)) // n, numbers.shape[-1]
+    product(p, Rows(p.places[ys[0]], n_out, 0), Rows(left, n, 0), in_panels(p, p.places[xs[1]], numbers), rows)
