@@ -17,7 +17,7 @@ from npinfer.readers.raw import RawFile, stored
 
 
 @pytest.mark.parametrize(
-    "path", ["k122/t1-mlp-seed.h5", "k224/t2-nested-double.h5", "k3new/t2-nested-double.h5", "tf215/t1-act-chain.h5"]
+    "path", ["k122/t1-mlp-seed.h5", "k224/t2-nested-double.h5", "k3new/t2-nested-double.h5", "k3new/t1-act-chain.h5"]
 )
 def test_lists_go_round(path: str) -> None:
     archive = readers.read(GOLDEN / path)

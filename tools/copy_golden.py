@@ -18,7 +18,6 @@ TARGET = Path(__file__).resolve().parent.parent / "tests" / "golden"
 ALL_VERSIONS = {
     "dense-inputlayer": None,
     "nested-double": (".h5", ".keras", ".weights.h5", ".wonly.h5", ".json"),
-    "act-chain": (".h5",),
     "lstm-basic": (".h5",),
     "gru-basic": (".h5",),
 }
@@ -59,11 +58,7 @@ def chosen(rows: list[dict[str, str]]) -> list[dict[str, str]]:
         by_model[row["tier"], row["model"]].append(row)
     kept = []
     for (_, model), group in by_model.items():
-        ends = (
-            {0}
-            if model.startswith(ONE_VERSION) and model not in ("conv2d-lenet", "lstm-stacked", "resblock-conv", "act-chain")
-            else {0, len(group) - 1}
-        )
+        ends = {0} if model.startswith(ONE_VERSION) else {0, len(group) - 1}
         ends |= {k for k, row in enumerate(group) if row["env"] == "k122-th"}
         few = group if model in ALL_VERSIONS else [group[i] for i in sorted(ends)]
         suffixes = ALL_VERSIONS.get(model)
