@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -154,16 +153,23 @@ def test_threads_share_large_batches() -> None:
     plan = executor._plan(((64,),))
     assert plan.whole is not None
     run = plan.whole.run
+    both = threading.Event()
 
-    def watched(*args: Any) -> int:
+    def watched(arrays: list[Array], results: list[Array], start: int = 0, stop: int | None = None) -> int:
         seen.add(threading.get_ident())
-        return run(*args)
+        if len(seen) == 2:
+            both.set()
+        if start:  # or the first thread could do everything before the second one wakes up
+            assert both.wait(60)
+        return run(arrays, results, start, stop)
 
     plan.whole.run = watched  # type: ignore[method-assign]
     executor.run([normal(3, 64)])
     assert seen == {threading.get_ident()}, "a small batch wakes nobody"
-    executor.run([normal(2000, 64)])
+    x = normal(2000, 64)
+    (got,) = executor.run([x])
     assert len(seen) == 2
+    assert np.array_equal(got, NativeExecutor(graph, threads=1).run([x])[0])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

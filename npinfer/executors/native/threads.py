@@ -1,8 +1,13 @@
-"""Threads for large batches: a few that sleep until there is work, each with a run of tiles. Small batches never wake them."""
+"""Threads for large batches: a few that sleep until there is work. Small batches never wake them.
+
+A batch is cut into more pieces than threads, and whoever is free takes the next one: a core that others keep busy then holds
+nobody up.
+"""
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,6 +16,7 @@ from npinfer.executors.native.context import Context
 from npinfer.graph import Array
 
 SHARE = 4_000_000  # multiply-adds that a thread must get for waking it to pay: about 100 µs
+PIECES = 8  # for each thread, at most
 
 
 def available() -> int:
@@ -36,11 +42,24 @@ class Threads:
             return context.run(arrays, results)
         tile = context.program.tile
         tiles = -(-rows // tile)
-        cuts = [min(rows, tile * (tiles * k // count)) for k in range(count + 1)]
-        pool = self._workers()
-        later = [pool.submit(context.run, arrays, results, a, b) for a, b in pairwise(cuts[1:]) if a < b]
-        statuses = [context.run(arrays, results, 0, cuts[1])] if cuts[1] else [0]
-        statuses += [f.result() for f in later]
+        share = min(rows * context.program.work // SHARE, PIECES * count)
+        cuts = [min(rows, tile * (tiles * k // share)) for k in range(share + 1)]
+        pieces = deque((a, b) for a, b in pairwise(cuts) if a < b)
+
+        def work() -> int:
+            while pieces:
+                try:
+                    piece = pieces.popleft()
+                except IndexError:  # another thread was quicker
+                    break
+                status = context.run(arrays, results, *piece)
+                if status:
+                    pieces.clear()
+                    return status
+            return 0
+
+        others = [self._workers().submit(work) for _ in range(count - 1)]
+        statuses = [work(), *(f.result() for f in others if not f.cancel())]
         return next((s for s in statuses if s), 0)
 
     def _workers(self) -> Any:
