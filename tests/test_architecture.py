@@ -29,9 +29,10 @@ ALLOWED = {
     "errors": set(),
     "frozen": set(),
     "destination": set(),
+    "trees": set(),
     "graph": {"errors", "frozen"},
-    "ops": {"errors", "frozen", "graph", "ops"},
-    "readers": {"errors", "frozen", "graph", "ops", "readers", "npz"},
+    "ops": {"errors", "frozen", "graph", "ops", "trees"},
+    "readers": {"errors", "frozen", "graph", "ops", "readers", "npz", "trees"},
     "npz": {"destination", "errors", "frozen", "graph", "readers"},
     "passes": {"errors", "frozen", "graph", "ops"},
     "streams": {"errors", "frozen", "graph", "ops", "passes"},
@@ -143,6 +144,7 @@ def test_threads_that_load_their_first_models_at_once_find_all_layers() -> None:
 SLOW_IMPORTS = {
     *("numba", "llvmlite", "zipfile", "pathlib", "logging", "hashlib", "_hashlib", "dataclasses", "concurrent.futures", "html"),
     *("urllib.parse", "shutil", "tempfile", "sysconfig", "subprocess", "npinfer.ops.multi_head", "npinfer.ops.convlstm"),
+    *("npinfer.readers.tfops", "npinfer.ops.sized", "npinfer.ops.size_operations"),
 }
 ROAD = """
 import sys, numpy as np

@@ -10,6 +10,7 @@ import numpy as np
 from npinfer.errors import ShapeError, UnsupportedError
 from npinfer.graph import Array, Op, Spec
 from npinfer.ops.registry import LayerCall, Value
+from npinfer.trees import leaves, mapped
 
 PROBED = (3, 5)  # sizes that unknown dimensions get while probing: results that differ depend on them
 
@@ -66,29 +67,11 @@ class Place(int):
 
 
 def _filled(template: Any, arrays: Sequence[Array]) -> Any:
-    if isinstance(template, Place):
-        return arrays[template]
-    if isinstance(template, (list, tuple)):
-        return type(template)(_filled(t, arrays) for t in template)
-    if isinstance(template, Mapping):
-        return {k: _filled(t, arrays) for k, t in template.items()}
-    return template
+    return mapped(template, Place, lambda k: arrays[k])
 
 
 def _arrays(result: Any) -> tuple[Array, ...]:
     return tuple(np.asarray(y) for y in (result if isinstance(result, (list, tuple)) else [result]))
-
-
-def _numbered(tree: Any, values: list[Value]) -> Any:
-    """The tree with Places for Values, which are collected."""
-    if isinstance(tree, Value):
-        values.append(tree)
-        return Place(len(values) - 1)
-    if isinstance(tree, (list, tuple)):
-        return type(tree)(_numbered(t, values) for t in tree)
-    if isinstance(tree, Mapping):
-        return {k: _numbered(t, values) for k, t in tree.items()}
-    return tree
 
 
 def _samples(specs: Sequence[Spec], size: int) -> Iterator[Array]:
@@ -147,9 +130,10 @@ def lower_function(call: LayerCall, function: Callable[..., Any], args: Sequence
     """Lower a caller's NumPy function in the place of a layer: called as the layer was, without Keras's training and mask.
 
     Returns a Value, or a tuple of them where the function returns several arrays."""
-    values: list[Value] = []
     kept = {k: v for k, v in kwargs.items() if k not in ("training", "mask") and v is not None}
-    template = _numbered((list(args), kept), values)
+    values = list(leaves((list(args), kept), Value))
+    places = map(Place, range(len(values)))
+    template = mapped((list(args), kept), Value, lambda _: next(places))
     specs = tuple(v.spec._replace(name="") for v in values)
     try:
         results = probe(function, template, specs, call.dtype)

@@ -13,7 +13,8 @@ from npinfer.ops.operands import cast, dtype_named
 from npinfer.ops.registry import LayerCall, Value, operation
 from npinfer.ops.size_rules import ALONE, array_of, bounded, combined, entries, plain, tidy
 from npinfer.ops.sized import SizeOf, spread
-from npinfer.ops.sizes import BATCH, Folded, Size, Sizes, has_values, held, shape_of
+from npinfer.ops.sizes import BATCH, Folded, Size, Sizes, has_values, shape_of, within
+from npinfer.trees import leaves
 
 #: operations that take sizes as they are: shapes, repeats, bounds
 SIZED = {
@@ -46,7 +47,7 @@ def settled(call: LayerCall, args: Sequence[Any]) -> tuple[Any, list[Any]]:
     call.kwargs = {k: plain(v) for k, v in call.kwargs.items()}
     made = [plain(a) for a in args]
     if name not in SIZED:
-        for found in held([made, call.kwargs]):
+        for found in leaves([made, call.kwargs], Sizes):
             if any(isinstance(n, Size) and n.of_batch for n in found.array.flat):
                 call.refuse(BATCH)
             if name not in PAIRS or found.array.ndim:
@@ -67,7 +68,7 @@ def _layer(call: LayerCall, name: str, args: Sequence[Any]) -> Any:
         for x in xs[1:]:
             total = binary(call, MERGES[name], total, plain(x))
         return total
-    if not has_values([args, call.kwargs]) or any(True for _ in held([args, call.kwargs])):
+    if within(args, call.kwargs):
         call.refuse("is called on sizes or constants of the model")
     return None
 

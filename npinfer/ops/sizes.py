@@ -6,7 +6,6 @@ The size of the batch stays a symbol, which may say where the batch goes in a ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from npinfer.frozen import Frozen
 from npinfer.graph import Array
 from npinfer.ops.registry import Value
+from npinfer.trees import holds
 
 BATCH = "the size of the batch would enter its arithmetic; npinfer computes each sample alone"
 
@@ -73,40 +73,11 @@ class Folded(Frozen):
     value: Value
 
 
-def folds(tree: Any) -> Iterator[Folded]:
-    """The Folded tensors of a tree of lists, tuples and dicts."""
-    if isinstance(tree, Folded):
-        yield tree
-    elif isinstance(tree, Mapping):
-        yield from folds(list(tree.values()))
-    elif isinstance(tree, (list, tuple)) and not isinstance(tree, Value):
-        for item in tree:
-            yield from folds(item)
-
-
-def held(tree: Any) -> Iterator[Sizes]:
-    """The Sizes of a tree of lists, tuples, slices and dicts."""
-    if isinstance(tree, Sizes):
-        yield tree
-    elif isinstance(tree, slice):
-        yield from held((tree.start, tree.stop, tree.step))
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from held(item)
-    elif isinstance(tree, Mapping):
-        for item in tree.values():
-            yield from held(item)
+def has_values(tree: Any) -> bool:
+    """Whether a tree holds a tensor."""
+    return holds(tree, (Value, Folded))
 
 
 def within(args: Any, kwargs: Any) -> bool:
     """Whether a call holds Sizes, or no tensor at all."""
-    return not has_values([args, kwargs]) or any(True for _ in held([args, kwargs]))
-
-
-def has_values(tree: Any) -> bool:
-    """Whether a tree of lists, tuples and dicts holds a tensor."""
-    if isinstance(tree, (Value, Folded)):
-        return True
-    if isinstance(tree, Mapping):
-        tree = list(tree.values())
-    return isinstance(tree, (list, tuple)) and any(has_values(t) for t in tree)
+    return not has_values([args, kwargs]) or holds([args, kwargs], Sizes)

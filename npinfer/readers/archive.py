@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from npinfer.frozen import Frozen
 from npinfer.graph import Array
+from npinfer.trees import leaves
 
 Config = Mapping[str, Any]
 Path = tuple[str, ...]  # layer names from the outermost model inwards; wrappers add the attribute ("layer", "cell", "cells/0")
@@ -109,14 +110,5 @@ def walk_layer(layer: Layer, path: Path) -> Iterator[tuple[Path, Layer]]:
 
 
 def tensors(tree: Any) -> Iterator[TensorRef]:
-    """The TensorRefs of a tree of lists, tuples, slices and dicts, in order."""
-    if isinstance(tree, TensorRef):
-        yield tree
-    elif isinstance(tree, slice):
-        yield from tensors((tree.start, tree.stop, tree.step))
-    elif isinstance(tree, (list, tuple)):
-        for item in tree:
-            yield from tensors(item)
-    elif isinstance(tree, Mapping):
-        for item in tree.values():
-            yield from tensors(item)
+    """The TensorRefs of a tree, in order."""
+    return leaves(tree, TensorRef)

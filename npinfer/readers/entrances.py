@@ -12,6 +12,7 @@ from npinfer.graph import Shape, Spec
 from npinfer.ops.registry import Value, find
 from npinfer.ops.sizes import Folded, Sizes
 from npinfer.readers.archive import Archive, Config, Layer, Model, Path, TensorRef, tensors
+from npinfer.trees import leaves
 
 COMPUTED = {"float64": "float64", "float32": "float32", "float16": "float32", "bfloat16": "float32"}
 INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -121,19 +122,13 @@ def spread(model: Model, args: Sequence[Any], where: str) -> list[Value]:
 
 
 def values(tree: Any) -> list[Value]:
-    """The Values of a tree of lists, tuples and dicts, in order."""
-    return [v for v in results(tree) if isinstance(v, Value)]
+    """The Values of a tree, in order."""
+    return list(leaves(tree, Value))
 
 
 def results(tree: Any) -> list[Any]:
-    """The Values, Folded tensors and Sizes of a tree of lists, tuples and dicts, in order: a call's results to Keras."""
-    if isinstance(tree, (Value, Sizes, Folded)):
-        return [tree]
-    if isinstance(tree, Mapping):
-        return [v for item in tree.values() for v in results(item)]
-    if isinstance(tree, (list, tuple)):
-        return [v for item in tree for v in results(item)]
-    return []
+    """The Values, and what may stand in the place of one, in order: a call's results to Keras."""
+    return list(leaves(tree, (Value, Sizes, Folded)))
 
 
 def misfit(config: Config, shape: Shape) -> str | None:

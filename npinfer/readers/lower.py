@@ -17,6 +17,7 @@ from npinfer.readers.archive import Archive, Call, Layer, Model, Path, TensorRef
 from npinfer.readers.entrances import COMPUTED, values
 from npinfer.readers.problems import problems, unsupported
 from npinfer.readers.schedule import needed_calls
+from npinfer.trees import holds, leaves, mapped
 
 
 class Lowered(NamedTuple):
@@ -60,21 +61,8 @@ def lower(
     places = iter(range(len(flat)))
     order = {r: k for k, r in enumerate(refs)}
     return Lowered(
-        graph, _map(archive.model.inputs, TensorRef, lambda r: order[r]), _map(result, Value, lambda _: next(places))
+        graph, mapped(archive.model.inputs, TensorRef, lambda r: order[r]), mapped(result, Value, lambda _: next(places))
     )
-
-
-def _map(tree: Any, leaf: type, f: Callable[[Any], Any]) -> Any:
-    """The tree with f applied to its leaves of one type."""
-    if isinstance(tree, leaf):
-        return f(tree)
-    if isinstance(tree, slice):
-        return slice(*(_map(t, leaf, f) for t in (tree.start, tree.stop, tree.step)))
-    if isinstance(tree, (list, tuple)):
-        return type(tree)([_map(t, leaf, f) for t in tree])
-    if isinstance(tree, Mapping):
-        return {k: _map(t, leaf, f) for k, t in tree.items()}
-    return tree
 
 
 class _Functions(dict[str, Callable[..., Any]]):
@@ -138,9 +126,7 @@ class _Lowering:
         return inner.finish([v.number for v in values(result)])
 
     def lower_layer(self, layer: Layer, path: Path, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
-        if any(True for _ in sizes.folds([args, kwargs])) and not (
-            layer.module == "ops" and layer.class_name in ("Reshape", "Shape")
-        ):
+        if holds([args, kwargs], sizes.Folded) and not (layer.module == "ops" and layer.class_name in ("Reshape", "Shape")):
             return self._folded(layer, path, args, kwargs or {})
         if layer.model is not None:
             odd = [n for n, v in (kwargs or {}).items() if n not in ("training", "mask") and v is not None]
@@ -152,12 +138,12 @@ class _Lowering:
             raise self.problem(path, layer, "this class is unknown")
         dtype = self.compute_dtype(layer)
         if layer.module != "ops":
-            args = _map(list(args), Value, lambda v: self.autocast(v, dtype, "/".join(path)))
+            args = mapped(list(args), Value, lambda v: self.autocast(v, dtype, "/".join(path)))
         call = LayerCall(self, layer, path, self.weights(path, dtype), dtype, self.archive.version, kwargs)
         masks = [v.mask for v in values(args) if v.mask is not None]
         if kind.mask != "own":
             call.take("mask")
-            args = _map(args, Value, lambda v: v._replace(mask=None))
+            args = mapped(args, Value, lambda v: v._replace(mask=None))
         call.take("training")
         result = None
         if sizes.within(args, call.kwargs):
@@ -167,29 +153,29 @@ class _Lowering:
         if left:
             call.refuse(f"call argument(s) {', '.join(f'{k}={v!r}' for k, v in left.items())}")
         if kind.mask == "pass" and masks:
-            result = _map(result, Value, lambda v: v._replace(mask=masks[0]))
+            result = mapped(result, Value, lambda v: v._replace(mask=masks[0]))
         return result
 
     def _folded(self, layer: Layer, path: Path, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """A layer on steps that stand in the batch: lowered for one step, then run over the steps of each sample."""
         from npinfer.ops.folding import over_steps
 
-        found = list(sizes.folds([args, kwargs]))
-        if values([args, kwargs]) or any(not s.known for s in sizes.held([args, kwargs])):
+        found = list(leaves([args, kwargs], sizes.Folded))
+        if values([args, kwargs]) or any(not s.known for s in leaves([args, kwargs], sizes.Sizes)):
             raise self.problem(path, layer, "steps of samples in the place of samples, beside tensors of whole samples")
         inner = _Lowering(self.archive, self.dtype, self.functions)
         inner._cast = self._cast
         given = iter([inner.add_input(f.value.spec._replace(shape=f.value.shape[1:], name="")) for f in found])
-        steps = [_map(tree, sizes.Folded, lambda _: next(given)) for tree in (list(args), dict(kwargs))]
+        steps = [mapped(tree, sizes.Folded, lambda _: next(given)) for tree in (list(args), dict(kwargs))]
         result = inner.lower_layer(layer, path, *steps)
-        if inner.states or any(True for _ in sizes.held(result)):
+        if inner.states or holds(result, sizes.Sizes):
             raise self.problem(path, layer, "steps of samples in the place of samples")
         graph = inner.finish([v.number for v in values(result)])
         made = over_steps(self.emit, graph, [f.value for f in found], "/".join(path))
         if made is None:
             raise self.problem(path, layer, "several tensors with steps of samples in the place of samples")
         each = iter(made)
-        return _map(result, Value, lambda _: sizes.Folded(next(each)))
+        return mapped(result, Value, lambda _: sizes.Folded(next(each)))
 
     def _settled(self, call: LayerCall, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         from npinfer.ops.size_operations import settled
@@ -257,16 +243,16 @@ class _Lowering:
             label = "/".join((*path, layer.name))
             for value in values(result)[:1]:
                 self.labels.setdefault(label, value)
-        made = _map(model.outputs, TensorRef, lambda r: self._pick(done, r, path))
-        if any(True for _ in sizes.held(made)):
+        made = mapped(model.outputs, TensorRef, lambda r: self._pick(done, r, path))
+        if holds(made, sizes.Sizes):
             raise unsupported(self.archive.source, [f"{self._where(path)} returns a shape or a constant"])
-        if any(True for _ in sizes.folds(made)):
+        if holds(made, sizes.Folded):
             raise unsupported(self.archive.source, [f"{self._where(path)} returns steps of samples as samples"])
         return made
 
     def _call(self, layer: Layer, path: Path, call: Call, done: Mapping[tuple[str, int], list[Any]]) -> Any:
         def pick(tree: Any) -> Any:
-            return _map(tree, TensorRef, lambda r: self._pick(done, r, path))
+            return mapped(tree, TensorRef, lambda r: self._pick(done, r, path))
 
         if layer.model is None and layer.name in self.functions:
             from npinfer.ops.functions import lower_function

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from npinfer.readers.archive import Call, Layer, TensorRef, tensors
+from npinfer.trees import mapped
 
 
 def renumber(layers: list[Layer], inputs: Any, outputs: Any, modern: bool) -> tuple[list[Layer], Any, Any]:
@@ -41,12 +42,4 @@ def refs(calls: Iterable[Call]) -> Iterable[TensorRef]:
 
 
 def _shift(tree: Any, by: Mapping[str, int]) -> Any:
-    if isinstance(tree, TensorRef):
-        return tree._replace(node=tree.node - by.get(tree.layer, 0))
-    if isinstance(tree, slice):
-        return slice(*(_shift(t, by) for t in (tree.start, tree.stop, tree.step)))
-    if isinstance(tree, (list, tuple)):
-        return type(tree)([_shift(t, by) for t in tree])
-    if isinstance(tree, Mapping):
-        return {k: _shift(t, by) for k, t in tree.items()}
-    return tree
+    return mapped(tree, TensorRef, lambda r: r._replace(node=r.node - by.get(r.layer, 0)))

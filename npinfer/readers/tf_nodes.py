@@ -33,7 +33,11 @@ REDUCED = {"Mean": {"whole": True}, "Sum": {}, "Prod": {}, "Max": {}, "Min": {},
 WINDOW = {"ksize": "pool_size", "strides": "strides", "padding": "padding", "data_format": "data_format"}
 CONV = {
     "explicit_paddings": "explicit",
-    "strides": "strides", "padding": "padding", "dilations": "dilation_rate", "data_format": "data_format"}
+    "strides": "strides",
+    "padding": "padding",
+    "dilations": "dilation_rate",
+    "data_format": "data_format",
+}
 PIXELS = {"half_pixel_centers": "centered", "align_corners": "align_corners"}
 MASKS = {f"{n}_mask": f"{n}_mask" for n in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
 TURNS = {"transpose_a": "transpose_a", "transpose_b": "transpose_b", "adj_x": "adjoint_a", "adj_y": "adjoint_b"}

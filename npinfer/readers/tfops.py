@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from npinfer.readers import tf_nodes
-from npinfer.readers.archive import Call, Layer, tensors
+from npinfer.readers.archive import Call, Layer, TensorRef
 from npinfer.readers.tf_array_rules import Rule
 from npinfer.readers.tf_rules import ALIASES, IDLE, RULES
+from npinfer.trees import holds
 
 
 def modern(layer: Layer) -> Layer:
@@ -65,7 +66,7 @@ def _bind(rule: Rule, call: Call) -> tuple[Call, dict[str, Any]] | None:
     for name, key in rule.config.items():
         if name in kwargs:
             found = kwargs.pop(name)
-            (open_ if any(True for _ in tensors(found)) else config)[key] = found
+            (open_ if holds(found, TensorRef) else config)[key] = found
     if rule.operation == "TakeEach":
         kwargs.pop("batch_dims", None)
     if rule.operation in ("MaxPool", "AveragePool"):
@@ -165,7 +166,7 @@ def _node_def(layer: Layer) -> Layer:
         if found is None:
             return _named(layer, f"TensorFlow op {op}")
         operation, given = found.operation, found.config
-        open_ = {k: v for k, v in given.items() if any(True for _ in tensors(v))}
+        open_ = {k: v for k, v in given.items() if holds(v, TensorRef)}
         plain = {k: v for k, v in given.items() if k not in open_}
         config = _FINISH[operation](plain) if operation in _FINISH else plain
         calls.append(Call(found.args, open_))

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from npinfer.errors import FormatError, LimitError, UnsupportedError
-from npinfer.readers import dialect, dialect_k1, nodes, tfops, values
+from npinfer.readers import dialect, dialect_k1, nodes, values
 from npinfer.readers.archive import Call, Layer, Model, TensorRef, Version, tensors
 from npinfer.readers.numbering import refs, renumber
+from npinfer.trees import holds
 
 SEQUENTIAL = ("Sequential",)
 FUNCTIONAL = ("Functional", "Model", "Container", "Network")
@@ -179,7 +180,10 @@ class _Reader:
         if isinstance(outputs, dict) and depth:  # others count them in this order; callers get them as they were given
             outputs = {k: outputs[k] for k in sorted(outputs)}
         layers, inputs, outputs = renumber(layers, inputs, outputs, modern)
-        layers = [tfops.modern(k) if k.class_name in TENSORFLOW else k for k in layers]
+        if any(k.class_name in TENSORFLOW for k in layers):
+            from npinfer.readers import tfops  # its tables take longer to make than most models to load
+
+            layers = [tfops.modern(k) if k.class_name in TENSORFLOW else k for k in layers]
         return self.checked(name, layers, inputs, outputs, False, config.get("trainable", True) is not False)
 
     def tree(self, raw: Any, what: str) -> Any:
@@ -204,7 +208,7 @@ class _Reader:
         given = list(tensors(inputs))
         if not given:
             raise FormatError(f"{self.source}: model {name!r} has no inputs; needed is at least one InputLayer")
-        if not any(True for _ in tensors(outputs)):
+        if not holds(outputs, TensorRef):
             raise FormatError(f"{self.source}: model {name!r} has no outputs; needed is at least one layer in output_layers")
         if len(set(given)) != len(given):
             raise FormatError(f"{self.source}: model {name!r} names an input twice; save the model again")
