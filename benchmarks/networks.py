@@ -29,7 +29,8 @@ class Step(NamedTuple):
 
 class Network(NamedTuple):
     """what: in words. outputs: the steps whose results it returns. stream: one time step a call is measured. quick: part of
-    `run --quick` and of the comparison of commits. shown: a column of the README's first table."""
+    `run --quick` and of the comparison of commits. shown: a column of the README's first table. large: too much for batches
+    of thousands."""
 
     name: str
     what: str
@@ -38,6 +39,7 @@ class Network(NamedTuple):
     stream: bool = False
     quick: bool = False
     shown: bool = False
+    large: bool = False
 
     @property
     def inputs(self) -> tuple[Step, ...]:
@@ -53,10 +55,18 @@ def dense(name: str, below: str, width: int, units: int, activation: str = "line
     return Step(name, "Dense", {"units": units, "use_bias": True, "activation": activation}, (below,), shapes)
 
 
-def conv(name: str, below: str, channels: int, filters: int, size: int, stride: int = 1) -> Step:
-    config = {"filters": filters, "kernel_size": [size, size], "strides": [stride, stride], "padding": "valid"}
-    config |= {"activation": "relu", "use_bias": True, "data_format": "channels_last", "dilation_rate": [1, 1], "groups": 1}
+def conv(
+    name: str, below: str, channels: int, filters: int, size: int, stride: int = 1, padding: str = "valid", last: str = "relu"
+) -> Step:
+    config = {"filters": filters, "kernel_size": [size, size], "strides": [stride, stride], "padding": padding}
+    config |= {"activation": last, "use_bias": True, "data_format": "channels_last", "dilation_rate": [1, 1], "groups": 1}
     return Step(name, "Conv2D", config, (below,), {"kernel": (size, size, channels, filters), "bias": (filters,)})
+
+
+def depthwise(name: str, below: str, channels: int, stride: int) -> Step:
+    config = {"kernel_size": [3, 3], "strides": [stride, stride], "padding": "same", "depth_multiplier": 1}
+    config |= {"activation": "relu6", "use_bias": True, "data_format": "channels_last", "dilation_rate": [1, 1]}
+    return Step(name, "DepthwiseConv2D", config, (below,), {"kernel": (3, 3, channels, 1), "bias": (channels,)})
 
 
 def pool(name: str, below: str, kind: str) -> Step:
@@ -109,6 +119,31 @@ def image4() -> Network:
     return Network("image4", "64×64 image and 4 auxiliary ones, 4 outputs", steps, outputs, quick=True, shown=True)
 
 
+def mobilenet(size: int) -> Network:
+    """MobileNetV2 (M. Sandler et al., CVPR 2018, table 2) as it runs: normalization folded into the convolutions."""
+    steps = [source("x", size, size, 3), conv("stem", "x", 3, 32, 3, 2, "same", "relu6")]
+    below, width = "stem", 32
+    for stage, (factor, filters, count, first_stride) in enumerate(
+        ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+    ):
+        for k in range(count):
+            name, before, inner = f"block_{stage}_{k}", below, width * factor
+            if factor > 1:
+                steps.append(conv(f"{name}_wide", below, width, inner, 1, 1, "same", "relu6"))
+                below = steps[-1].name
+            steps.append(depthwise(f"{name}_each", below, inner, 1 if k else first_stride))
+            steps.append(conv(f"{name}_narrow", f"{name}_each", inner, filters, 1, 1, "same", "linear"))
+            below = steps[-1].name
+            if k:  # the same shape as the block's input
+                steps.append(Step(f"{name}_add", "Add", {}, (before, below)))
+                below = steps[-1].name
+            width = filters
+    steps.append(conv("top", below, width, 1280, 1, 1, "same", "relu6"))
+    steps.append(Step("mean", "GlobalAveragePooling2D", {"data_format": "channels_last", "keepdims": False}, ("top",)))
+    steps.append(dense("classes", "mean", 1280, 1000, "softmax"))
+    return Network("mobilenet", f"MobileNetV2, {size}×{size}", tuple(steps), ("classes",), large=True)
+
+
 def recurrent(name: str, kind: str, units: int, gates: int) -> Network:
     bias = (2, gates * units) if kind == "GRU" else (gates * units,)
     shapes = {"kernel": (1, gates * units), "recurrent_kernel": (units, gates * units), "bias": bias}
@@ -133,6 +168,7 @@ NETWORKS = {
         mlp("wide", (512, 1024, 1024, 10), last="softmax", quick=True, shown=True),
         lenet(),
         image4(),
+        mobilenet(96),
         recurrent("lstm64", "LSTM", 64, 4),
         recurrent("gru32", "GRU", 32, 3),
         mlp("odd", (7, 33, 5)),
@@ -151,7 +187,8 @@ def weights(network: Network) -> dict[str, dict[str, Array]]:
     for step in network.steps:
         arrays = {}
         for name, shape in step.weights.items():
-            scale = 0.3 if name == "bias" else np.sqrt(1.6 / np.prod(shape[:-1]))
+            summed = shape[:2] if step.kind == "DepthwiseConv2D" else shape[:-1]
+            scale = 0.3 if name == "bias" else np.sqrt(1.6 / np.prod(summed))
             arrays[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
         if arrays:
             found[step.name] = arrays

@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 SWEEP_BATCHES = (1, 64, 1024)
+LARGE_BATCHES = (1, 8, 64)
 SHOWN = ("seed", "lenet")  # drawn
 STARTED = "seed"  # the network of the start-up and memory measurements
 THREADED = "seed"
@@ -114,7 +115,7 @@ def case(network: Network, folder: Path, o: Namespace) -> dict[str, Any]:
     """What `npinfer bench` measures of one network, and the time of a call inside compiled code ("jit")."""
     path, models = files(network, folder)
     sweep = network.name.startswith("sweep")
-    sizes = SWEEP_BATCHES if sweep or o.quick else BATCHES
+    sizes = LARGE_BATCHES if network.large else SWEEP_BATCHES if sweep or o.quick else BATCHES
     calls, rounds, seconds = (2000, 5, 1) if o.quick else (4000, 8, 2) if sweep else (20_000, 20, 5)
     options = {"--threads": o.threads, "--against": ",".join(o.peers), "--engines": ",".join(o.engines), "--starts": 0}
     options |= {"--calls": calls, "--rounds": rounds, "--seconds": seconds, "--batches": ",".join(map(str, sizes))}

@@ -9,7 +9,11 @@ import numpy as np
 
 from benchmarks.networks import Array, Network, Step, weights
 
-FUSED = ("linear", "relu")  # activations that the ops themselves have; others become ops of their own
+FUSED = {
+    "linear": "NONE",
+    "relu": "RELU",
+    "relu6": "RELU6",
+}  # activations that the ops themselves have; others become ops of their own
 
 
 class Unwritable(Exception):
@@ -90,9 +94,18 @@ class _Writer:
             value = self._activated("FULLY_CONNECTED", made, c["activation"])
         elif step.kind == "Conv2D":
             kernel, bias = self._constants(step, (3, 0, 1, 2))
-            size = [(n - k) // s + 1 for n, k, s in zip(shape[1:3], c["kernel_size"], c["strides"])]
-            made = ([*inputs, kernel, bias], step.name, [1, *size, c["filters"]], "Conv2DOptions")
+            made = ([*inputs, kernel, bias], step.name, [1, *self._size(shape, c), c["filters"]], "Conv2DOptions")
             value = self._activated("CONV_2D", made, c["activation"], **self._strides(c), dilationHFactor=1, dilationWFactor=1)
+        elif step.kind == "DepthwiseConv2D":
+            kernel, bias = self._constants(step, (3, 0, 1, 2))
+            made = ([*inputs, kernel, bias], step.name, [1, *self._size(shape, c), shape[3]], "DepthwiseConv2DOptions")
+            more = {"depthMultiplier": 1, "dilationHFactor": 1, "dilationWFactor": 1}
+            value = self._activated("DEPTHWISE_CONV_2D", made, c["activation"], **self._strides(c), **more)
+        elif step.kind == "Add":
+            value = self._op("ADD", inputs, step.name, shape, "AddOptions")
+        elif step.kind == "GlobalAveragePooling2D":
+            axes = self._tensor(f"{step.name}/axes", [2], np.array([1, 2], np.int32))
+            value = self._op("MEAN", [*inputs, axes], step.name, [1, shape[3]], "ReducerOptions", keepDims=False)
         elif step.kind.endswith("Pooling2D"):
             kind = "MAX_POOL_2D" if step.kind.startswith("Max") else "AVERAGE_POOL_2D"
             size = [n // p for n, p in zip(shape[1:3], c["pool_size"])]
@@ -119,12 +132,21 @@ class _Writer:
         ]
 
     def _strides(self, c: dict[str, Any]) -> dict[str, int]:
-        return {"strideH": c["strides"][0], "strideW": c["strides"][1], "padding": self.s.Padding.VALID}
+        return {
+            "strideH": c["strides"][0],
+            "strideW": c["strides"][1],
+            "padding": getattr(self.s.Padding, c["padding"].upper()),
+        }
+
+    def _size(self, shape: list[int], c: dict[str, Any]) -> list[int]:
+        if c["padding"] == "same":
+            return [-(-n // s) for n, s in zip(shape[1:3], c["strides"])]
+        return [(n - k) // s + 1 for n, k, s in zip(shape[1:3], c["kernel_size"], c["strides"])]
 
     def _activated(self, kind: str, made: tuple[Any, ...], activation: str, **fields: Any) -> int:
         inputs, name, shape, options = made
         fused = activation if activation in FUSED else "linear"
-        code = {"linear": self.s.ActivationFunctionType.NONE, "relu": self.s.ActivationFunctionType.RELU}[fused]
+        code = getattr(self.s.ActivationFunctionType, FUSED[fused])
         value = self._op(kind, inputs, name, shape, options, fusedActivationFunction=code, **fields)
         if activation == "softmax":
             return self._op("SOFTMAX", [value], f"{name}/softmax", shape, "SoftmaxOptions", beta=1.0)

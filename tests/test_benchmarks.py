@@ -25,7 +25,7 @@ from benchmarks.networks import NETWORKS, Network, weights, write_h5  # noqa: E4
 from benchmarks.runs import tidy  # noqa: E402
 from benchmarks.tflite import Unwritable, write_tflite  # noqa: E402
 
-SMALL = [n for n in NETWORKS.values() if n.name not in ("wide", "sweep-1024", "sweep-768", "512x3", "sweep-512")]
+SMALL = [n for n in NETWORKS.values() if n.name not in ("wide", "mobilenet", "sweep-1024", "sweep-768", "512x3", "sweep-512")]
 
 
 @pytest.mark.parametrize("network", SMALL, ids=lambda n: n.name)
@@ -45,7 +45,7 @@ def test_networks_are_what_they_say(network: Network, tmp_path: Path) -> None:
             np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["tiny", "rl", "linear", "lenet", "image4"])
+@pytest.mark.parametrize("name", ["tiny", "rl", "linear", "lenet", "image4", "mobilenet"])
 def test_litert_gets_the_same_network(name: str, tmp_path: Path) -> None:
     """Where ai-edge-litert is installed its outputs are compared; elsewhere the writer says what is missing."""
     network, path = NETWORKS[name], tmp_path / "net.tflite"
