@@ -1,24 +1,24 @@
-"""Rules for images, sequences and volumes, channels last: convolution, pooling, padding, enlarging. Nothing here needs
+"""Rules for images, sequences and volumes, channels last: convolution, padding, enlarging. Nothing here needs
 Numba."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from npinfer.executors.native import opcodes
-from npinfer.executors.native.opcodes import FLOAT, LINE, MAXIMUM, MEAN, WEIGHTED
+from npinfer.executors.native.opcodes import FLOAT, LINE, WEIGHTED
 from npinfer.executors.native.pack import only_floats
-from npinfer.executors.native.places import F32, Place, up
+from npinfer.executors.native.places import F32, Place, buffer, up
 from npinfer.executors.native.program import NotNative, Program, floats, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Op
 from npinfer.ops.causal import Window, WindowDense
 from npinfer.ops.conv import Conv
 from npinfer.ops.joining import Pad, Repeat
-from npinfer.ops.pool import GlobalPool, Pool
-from npinfer.ops.windows import pairs_of, window_count
+from npinfer.ops.windows import Pairs, pairs_of
 
 STRIP_BYTES = 1 << 14  # inputs or outputs of the pixels that all filters are applied to before the next: half a cache
 Axes = Sequence[tuple[int, ...]]
@@ -50,7 +50,7 @@ def own_memory(p: Program, x: int, channels: int) -> Place:
     return place
 
 
-def offsets(counts: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+def offsets(counts: Sequence[int], strides: Sequence[int]) -> Array:
     """sum of i·stride for all i in counts, in order, as int64."""
     total = np.zeros(1, np.int64)
     for n, stride in zip(counts, strides):
@@ -68,6 +68,110 @@ def rows_of(kernel: Array, bias: Array | None) -> Array:
     return rows
 
 
+def spilling(n: int, filters: int) -> Place:
+    """A buffer for n floats in pixels of `filters`, the last of which may spill."""
+    place = buffer(n)
+    if filters % 16:
+        place.stride += LINE
+    return place
+
+
+class Described(NamedTuple):
+    """What CONV rows need to know of a convolution: where its description, its table of windows and its kernel are in the
+    arena, floats of the padded image (0: as it is), multiply-adds, the activation."""
+
+    at: int
+    starts: int
+    weights: int
+    room: int
+    work: int
+    activation: Op | None
+
+
+def describe(
+    p: Program,
+    op: Conv,
+    image: Sequence[int],
+    channels: int,
+    counts: Sequence[int],
+    first: int = 0,
+    like: Described | None = None,
+) -> Described:
+    """op, whose padding is pairs, on an image with `channels` channels, of which its kernel takes some, from float `first` on.
+    counts: how many windows along each axis. like: one that differs in no more than kernel, bias and `first`."""
+    pairs = op.padding
+    assert not isinstance(pairs, str)
+    padded = [n + a + b for n, (a, b) in zip(image, pairs)]
+    taken, filters = op.kernel.shape[-2:]
+    depth = op.kernel[..., 0].size
+    lengths = [
+        FLOAT * channels * int(np.prod(padded[k + 1 :])) for k in range(len(image))
+    ]  # bytes to the next pixel of an axis
+    starts = p.weights(offsets(counts, [n * s for n, s in zip(lengths, op.strides)])) if like is None else like.starts
+    # taps next to one another in memory make one segment
+    window, run = list(op.window), taken
+    if op.dilation[-1] == 1 and taken == channels:
+        run *= window.pop()
+        if window and run == padded[-1] * channels and op.dilation[-2] == 1:
+            run *= window.pop()
+    segments = offsets(window, [n * d for n, d in zip(lengths, op.dilation)]) + FLOAT * first
+    panels = rows_of(op.kernel, op.bias).reshape(1 + depth, -1, 16).swapaxes(0, 1)
+    each = FLOAT * max(channels * op.strides[-1], filters)
+    long = max(12, STRIP_BYTES // each // 12 * 12)
+    rows, copies, room = [1] * (3 - len(image)) + list(image), [0] * 3, 0
+    if any(map(any, pairs)):
+        room = channels * int(np.prod(padded))
+        copies = [FLOAT * room, *([0, 0, *lengths][-3:-1])]
+        copies[0] = sum(a * n for (a, _), n in zip(pairs, lengths))
+    at, pixels = p.weights(), int(np.prod(counts))
+    words = [pixels, filters, len(segments), FLOAT * run, long, starts - at, 14 * 8]
+    words += [room, rows[0], rows[1], rows[2] * channels, *copies]
+    p.weights(np.array(words, np.int64), segments)
+    return Described(at, starts, p.weights(panels), room, pixels * depth * filters, op.activation)
+
+
+def convolve(p: Program, out: Place, x: Place, c: Described) -> None:
+    """A CONV row. The last pixel of out may spill."""
+    p.work += c.work
+    p.row(opcodes.CONV, out, x, p.buffer(c.room) if c.room else None, (c.at,), c.weights, c.activation)
+
+
+def numbered(*shape: int) -> Array:
+    """The elements' numbers of an array of that shape."""
+    return np.arange(int(np.prod(shape))).reshape(shape)
+
+
+def padded(p: Program, x: Place, image: Sequence[int], channels: int, pairs: Pairs) -> tuple[Place, list[int]]:
+    """(x, its sizes) with zeros around it, for several rows to read; x itself where there is no padding."""
+    if not any(map(any, pairs)):
+        return x, list(image)
+    wide = [n + a + b for n, (a, b) in zip(image, pairs)]
+    whole = numbered(*wide, channels)
+    room = p.buffer(whole.size)
+    p.arrange(room, whole, p.constant(np.float32(0)), np.zeros_like(whole))
+    inner = whole[tuple(slice(a, a + n) for n, (a, _) in zip(image, pairs))]
+    p.arrange(room, inner, x, numbered(*image, channels))
+    return room, wide
+
+
+def grouped(p: Program, op: Conv, x: int, y: int) -> None:
+    """Group after group: each reads its channels where they lie, and what it gives is put into its place in y."""
+    *image, channels = sizes(p.spec(x))
+    *counts, filters = sizes(p.spec(y))
+    assert not isinstance(op.padding, str)
+    source, image = padded(p, p.places[x], image, channels, op.padding)
+    taken, each = channels // op.groups, filters // op.groups
+    part = spilling(floats(p.spec(y)) // op.groups, each)
+    whole, like = numbered(*counts, filters), None
+    for g in range(op.groups):
+        own = slice(g * each, (g + 1) * each)
+        bias = None if op.bias is None else op.bias[own]
+        one = op.replace(kernel=op.kernel[..., own], bias=bias, padding=((0, 0),) * len(image), groups=1)
+        like = describe(p, one, image, channels, counts, g * taken, like)
+        convolve(p, part, source, like)
+        p.arrange(p.places[y], whole[..., own], part, numbered(*counts, each))
+
+
 @packs(Conv)
 def conv(p: Program, op: Conv, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
     only_floats(p, xs, ys)
@@ -75,39 +179,15 @@ def conv(p: Program, op: Conv, xs: tuple[int, ...], ys: tuple[int, ...]) -> None
     if op.groups == channels > 1 and len(image) <= 2:
         depthwise(p, op, xs[0], ys[0])
         return
-    if op.groups > 1 or len(image) > 3:
-        raise NotNative(f"{op.groups} groups of {channels} channels, {len(image)} axes")
-    pairs = pairs_of(op.padding, image, op.window, op.strides, op.dilation)
-    pad = any(map(any, pairs))
-    padded = [n + a + b for n, (a, b) in zip(image, pairs)]
-    filters, depth = op.kernel.shape[-1], op.kernel[..., 0].size
-    lengths = [
-        FLOAT * channels * int(np.prod(padded[k + 1 :])) for k in range(len(image))
-    ]  # bytes to the next pixel of an axis
-    starts = offsets(sizes(p.spec(ys[0]))[:-1], tuple(n * s for n, s in zip(lengths, op.strides)))
-    # taps next to one another in memory make one segment
-    window, run = list(op.window), channels
-    if op.dilation[-1] == 1:
-        run *= window.pop()
-        if window and run == padded[-1] * channels and op.dilation[-2] == 1:
-            run *= window.pop()
-    segments = offsets(tuple(window), tuple(n * d for n, d in zip(lengths, op.dilation)))
-    panels = rows_of(op.kernel, op.bias).reshape(1 + depth, -1, 16).swapaxes(0, 1)
-    each = FLOAT * max(channels * op.strides[-1], filters)
-    long = max(12, STRIP_BYTES // each // 12 * 12)
-    rows, copies = [1] * (3 - len(image)) + image, [0] * 3
-    if pad:
-        copies = [FLOAT * channels * int(np.prod(padded)), *([0, 0, *lengths][-3:-1])]
-        copies[0] = sum(a * n for (a, _), n in zip(pairs, lengths))
-    room = channels * int(np.prod(padded)) if pad else 0
-    table = 14 * 8
-    words = [len(starts), filters, len(segments), FLOAT * run, long, table, table + 8 * len(starts)]
-    words += [room, rows[0], rows[1], rows[2] * channels, *copies]
-    d = p.weights(np.concatenate([np.array(words, np.int64), starts, segments]))
+    if len(image) > 3:
+        raise NotNative(f"{len(image)} axes")
+    op = op.replace(padding=pairs_of(op.padding, image, op.window, op.strides, op.dilation))
+    *counts, filters = sizes(p.spec(ys[0]))
+    if op.groups > 1:
+        grouped(p, op, xs[0], ys[0])
+        return
     out = roomy(p, ys[0], filters)
-    temp = p.buffer(room) if pad else None
-    p.work += len(starts) * depth * filters
-    p.row(opcodes.CONV, out, p.places[xs[0]], temp, (d,), p.weights(panels), op.activation)
+    convolve(p, out, p.places[xs[0]], describe(p, op, image, channels, counts))
     deliver(p, ys[0], out)
 
 
@@ -140,18 +220,19 @@ def window_dense(p: Program, op: WindowDense, xs: tuple[int, ...], ys: tuple[int
     deliver(p, ys[0], out)
 
 
-def window(p: Program, kind: int, x: Place, y: int, channels: int, axes: Axes, weights: int, activation: Op | None) -> None:
-    """A WINDOW row. axes: (size, windows, taps, stride, dilation, padding before) of one or two spatial axes."""
+def window(
+    p: Program, kind: int, out: Place, x: Place, channels: int, axes: Axes, weights: int = 0, activation: Op | None = None
+) -> None:
+    """A WINDOW row. axes: (size, windows, taps, stride, dilation, padding before) of one or two spatial axes. The last pixel of
+    out may spill; x is read in whole vectors."""
     high, wide = [(1, 1, 1, 1, 1, 0), *axes][-2:]
     size, count, taps, stride, dilation, before = wide
     first = min(count, -(-before // stride))  # windows from here to `end` have all their taps inside
     end = min(count, max(0, (size - (taps - 1) * dilation - 1 + before) // stride + 1))
     words = [kind, high[1], count, channels, high[0], size, high[2], taps, high[3], stride, high[4], dilation, high[5], before]
-    out = roomy(p, y, channels)
     p.work += high[1] * count * high[2] * taps * channels
     d = p.weights(np.array([*words, first, end], np.int64))
     p.row(opcodes.WINDOW, out, x, values=(d,), weights=weights, activation=activation)
-    deliver(p, y, out)
 
 
 def depthwise(p: Program, op: Conv, x: int, y: int) -> None:
@@ -169,32 +250,9 @@ def depthwise(p: Program, op: Conv, x: int, y: int) -> None:
     counts = sizes(p.spec(y))[:-1]
     before = [a for a, _ in pairs]
     axes = list(zip(image, counts, op.window, op.strides, op.dilation, before))
-    window(p, WEIGHTED, place, y, filters, axes, p.weights(weights), op.activation)
-
-
-@packs(Pool)
-def pool(p: Program, op: Pool, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
-    only_floats(p, xs, ys)
-    *image, channels = sizes(p.spec(xs[0]))
-    if len(image) > 2:
-        raise NotNative("pooling of volumes")
-    ones = (1,) * len(image)
-    pairs = pairs_of(op.padding, image, op.window, op.strides, ones)
-    counts = window_count(op.padding, image, op.window, op.strides, ones)
-    axes = list(zip(image, (c or 0 for c in counts), op.window, op.strides, ones, (a for a, _ in pairs)))
-    window(p, MAXIMUM if op.kind == "max" else MEAN, own_memory(p, xs[0], channels), ys[0], channels, axes, 0, None)
-
-
-@packs(GlobalPool)
-def global_pool(p: Program, op: GlobalPool, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
-    only_floats(p, xs, ys)
-    if len(xs) > 1:
-        raise NotNative("a mask")
-    *image, channels = sizes(p.spec(xs[0]))
-    n = int(np.prod(image))
-    high = next(k for k in range(max(1, int(n**0.5)), 0, -1) if n % k == 0)  # any two factors do: rows are summed by themselves
-    axes = [(k, 1, k, 1, 1, 0) for k in (high, n // high)]
-    window(p, MAXIMUM if op.kind == "max" else MEAN, own_memory(p, xs[0], channels), ys[0], channels, axes, 0, None)
+    out = roomy(p, y, filters)
+    window(p, WEIGHTED, out, place, filters, axes, p.weights(weights), op.activation)
+    deliver(p, y, out)
 
 
 @packs(Pad)

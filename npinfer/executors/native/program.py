@@ -214,7 +214,13 @@ class Program:
 
     def _pass_homes_back(self) -> None:
         """Where only the form changes between a value and a result, compute the value in the result's memory."""
-        from npinfer.executors.native import pack_attention, pack_cells, pack_images  # noqa: F401 (their rules register themselves)
+        from npinfer.executors.native import (  # noqa: F401 (their rules register themselves)
+            pack_attention,
+            pack_cells,
+            pack_images,
+            pack_pools,
+            pack_transposed,
+        )
         from npinfer.executors.native.pack import FREE
 
         for k in reversed(range(len(self.graph.nodes))):
