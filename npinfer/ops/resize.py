@@ -79,15 +79,19 @@ def weights(n: int, m: int, method: str, antialias: bool, centered: bool) -> Arr
     return shares
 
 
-def _lerp(x: Array, axis: int, m: int, centered: bool) -> Array:
-    """Bilinear along one axis, in TensorFlow's order of operations; its position and share are float32."""
-    n = x.shape[axis]
+def bilinear(n: int, m: int, centered: bool) -> tuple[Array, Array, Array]:
+    """(lower input, higher input, the higher one's share in float32) of each output; inputs can lie one beyond the ends."""
     at = _positions(n, m, centered)
     low = np.floor(at)
-    share = (at - low).reshape(-1, *(1,) * (x.ndim - 1 - axis))
-    a = x.take(np.clip(low, 0, n - 1).astype(np.intp), axis=axis)
-    b = x.take(np.clip(np.ceil(at), 0, n - 1).astype(np.intp), axis=axis)
-    return np.asarray(a + (b - a) * share)
+    return low.astype(np.intp), np.ceil(at).astype(np.intp), at - low
+
+
+def _lerp(x: Array, axis: int, m: int, centered: bool) -> Array:
+    """Bilinear along one axis, in TensorFlow's order of operations."""
+    n = x.shape[axis]
+    low, high, share = bilinear(n, m, centered)
+    a, b = (x.take(np.clip(k, 0, n - 1), axis=axis) for k in (low, high))
+    return np.asarray(a + (b - a) * share.reshape(-1, *(1,) * (x.ndim - 1 - axis)))
 
 
 class Resize(Op):

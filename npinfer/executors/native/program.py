@@ -218,7 +218,9 @@ class Program:
             pack_attention,
             pack_cells,
             pack_images,
+            pack_norms,
             pack_pools,
+            pack_resize,
             pack_transposed,
         )
         from npinfer.executors.native.pack import FREE

@@ -1,0 +1,39 @@
+"""Normalization of groups of channels as table rows. Nothing here needs Numba."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npinfer.executors.native import opcodes
+from npinfer.executors.native.pack import only_floats
+from npinfer.executors.native.pack_images import numbered
+from npinfer.executors.native.program import Program, packs
+from npinfer.executors.signature import sizes
+from npinfer.ops.norm import GroupNorm
+
+
+@packs(GroupNorm)
+def group_norm(p: Program, op: GroupNorm, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    """As `norm` in pack.py, the groups one after another in memory: in each, runs of its entries, or, where those would be
+    short, one entry after another of all pixels."""
+    only_floats(p, xs, ys)
+    shape = sizes(p.spec(xs[0]))
+    a = len(shape) + op.axis
+    before, entries, after = int(np.prod(shape[:a])), shape[a] // op.groups, int(np.prod(shape[a + 1 :]))
+    n, y = int(np.prod(shape)), p.places[ys[0]]
+    order = (1, 2, 0, 3) if entries * after < 16 else (1, 0, 2, 3)
+    numbers = numbered(before, op.groups, entries, after).transpose(order)
+    moved, whole = p.buffer(n), numbered(*numbers.shape)
+    p.arrange(moved, whole, p.places[xs[0]], numbers)
+    p.row(opcodes.NORM, moved, moved, values=(op.groups, n // op.groups, 1), parameters=(op.epsilon,))
+    scales = [(kind, s) for kind, s in (("multiply", op.gamma), ("add", op.beta)) if s is not None]
+    # a factor for each entry stays the same over the pixels, which lie in one run here
+    early = order[2] == 0 and all(s.size == s.shape[op.axis] == shape[a] for _, s in scales)
+    out = moved if early else y
+    if not early:
+        p.arrange(y, numbers, moved, whole)
+    for kind, s in scales:
+        form = (op.groups, entries, 1, 1) if early else s.shape
+        p.binary(kind, out, out, p.constant(s), (numbers.shape if early else shape, form))
+    if early:
+        p.arrange(y, numbers, moved, whole)
