@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from npinfer.graph import Array, Op, Spec, Streamed
 from npinfer.ops.operands import dtype_named
 from npinfer.ops.registry import LayerCall, Value, operation
 from npinfer.ops.shapes import agree, sample_axes, sample_axis
-from npinfer.ops.sizes import Size, Sizes, shape_of
+from npinfer.ops.sizes import Size, Sizes, entries, shape_of
 
 WHOLE = object()  # the size of the axis, as a bound
 
@@ -109,7 +110,7 @@ class OneHot(Op):
         return np.asarray(np.expand_dims(x, self.axis + 1) == classes, self.dtype)
 
 
-@operation("GetItem")
+@operation("GetItem", takes=("sizes",))
 def get_item(call: LayerCall, x: Value, key: Any) -> Value:
     """x[key], where key counts the batch axis: it must leave that axis alone."""
     several = [_without_sizes(call, x, k, at) for at, k in enumerate(key if isinstance(key, (list, tuple)) else [key])]
@@ -141,6 +142,20 @@ def _without_sizes(call: LayerCall, x: Value, key: Any, at: int) -> Any:
     if not isinstance(less, int) or less < 1:
         call.refuse("an index by a size that is unknown")
     return -less
+
+
+def strided_key(call: LayerCall, args: Sequence[Any]) -> list[Any]:
+    """TensorFlow's begin, end, strides and masks as the key of Python's x[key]."""
+    given = [call.setting(n) if len(args) <= k else args[k] for k, n in enumerate(("begin", "end", "strides"))]
+    begin, end = entries(call, given[0]), entries(call, given[1])
+    steps = [1] * len(begin) if given[2] is None else entries(call, given[2])
+    masks = {n: int(call.config.get(f"{n}_mask", 0)) for n in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    key = list[Any]()
+    for k, (a, b, step) in enumerate(zip(begin, end, steps)):
+        on = {n for n, mask in masks.items() if mask >> k & 1}
+        bounds = (None if "begin" in on else a, None if "end" in on else b, step)
+        key.append(... if "ellipsis" in on else None if "new_axis" in on else a if "shrink_axis" in on else slice(*bounds))
+    return key
 
 
 def part(call: LayerCall, x: Value, axis: int, at: Any) -> Value:

@@ -8,7 +8,6 @@ import numpy as np
 
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Op, Spec, Streamed
-from npinfer.ops.indexing import Take
 from npinfer.ops.operands import cast, dtype_named
 from npinfer.ops.registry import LayerCall, Value, layer, operation
 from npinfer.ops.reshape import expanded
@@ -166,51 +165,6 @@ def repeat_vector(call: LayerCall, x: Value) -> Value:
     return call.emit(Tile((int(call.config["n"]), 1)), expanded(call, x, 0))
 
 
-@operation("Tile")
-def tile(call: LayerCall, x: Any) -> Any:
-    from npinfer.ops.size_operations import repeated
-    from npinfer.ops.size_rules import entries
-    from npinfer.ops.sized import tiled
-
-    repeats = entries(call, call.setting("repeats"))
-    if not isinstance(x, Value):
-        return repeated(call, x, repeats)
-    rank = len(x.shape) + 1
-    repeats = [1] * (rank - len(repeats)) + repeats
-    if len(repeats) > rank or repeats[0] != 1:
-        call.refuse(f"repeats={list(repeats)} repeats along the batch axis")
-    return tiled(call, x, repeats[1:])
-
-
-@operation("Repeat")
-def repeat(call: LayerCall, x: Any) -> Any:
-    from npinfer.ops.size_operations import repeated
-    from npinfer.ops.size_rules import entries
-    from npinfer.ops.sized import tiled
-    from npinfer.ops.sizes import Sizes
-
-    times = call.setting("repeats")
-    if not isinstance(x, Value):
-        if call.config.get("axis") != 0:
-            call.refuse("repeats a constant along another axis than the first")
-        return repeated(call, x, [*entries(call, times), *(1,) * (np.ndim(x) - 1)])
-    if isinstance(times, (list, tuple)) and len(times) == 1:
-        times = times[0]
-    if isinstance(times, Sizes):
-        axis = sample_axis(call, call.config.get("axis"), len(x.shape) + 1)
-        if x.shape[axis] != 1 or times.array.ndim:
-            call.refuse("repeats by a size that is unknown, of more than one entry")
-        return tiled(call, x, [times.array.item() if k == axis else 1 for k in range(len(x.shape))])
-    if isinstance(times, (list, tuple)) and all(isinstance(n, int) and n >= 0 for n in times):
-        axis = sample_axis(call, call.config.get("axis"), len(x.shape) + 1)
-        if x.shape[axis] != len(times):
-            raise ShapeError(f"layer {call.name!r}: {len(times)} repeats for an axis of size {x.shape[axis]}")
-        return call.emit(Take(np.arange(len(times)).repeat(times), axis), x)
-    if not isinstance(times, int):
-        call.refuse(f"repeats={times!r}; whole numbers are needed")
-    return call.emit(Repeat(times, sample_axis(call, call.config.get("axis"), len(x.shape) + 1)), x)
-
-
 @operation("Roll")
 def roll(call: LayerCall, x: Value) -> Value:
     shift, axis = call.config["shift"], call.config.get("axis")
@@ -232,29 +186,6 @@ def pad(call: LayerCall, x: Value, constant_values: Any = None) -> Value:
     if any(array[0]):
         call.refuse(f"pad_width={widths!r} pads the batch axis")
     return call.emit(Pad(tuple((int(a), int(b)) for a, b in array[1:]), mode, float(value or 0)), x)
-
-
-@operation("BroadcastTo")
-def broadcast_to(call: LayerCall, x: Any) -> Any:
-    from npinfer.ops.size_rules import array_of, bounded, entries
-    from npinfer.ops.sized import spread, tiled
-    from npinfer.ops.sizes import Size, Sizes
-
-    target = entries(call, call.setting("shape"))
-    open_batch = isinstance(target[0], Size) and target[0].kind == "batch"
-    if not isinstance(x, Value):
-        bounded(call, *target)
-        if not any(isinstance(n, Size) for n in target):
-            return Sizes(np.broadcast_to(np.asarray(x), target).copy())
-        if not open_batch:
-            call.refuse("a constant whose shape is unknown and doesn't start with the size of the batch")
-        return spread(call, array_of(x, call.dtype), target)
-    if len(target) != len(x.shape) + 1 or (target[0] != -1 and not open_batch):
-        call.refuse(f"shape={list(target)} fixes the size of the batch")
-    pairs = list(zip(x.shape, target[1:]))
-    if any(not isinstance(t, Size) and n not in (t, 1) for n, t in pairs):
-        raise ShapeError(f"layer {call.name!r}: {list(x.shape)} a sample can't be broadcast to {list(target[1:])}")
-    return tiled(call, x, [t if n == 1 else 1 for n, t in pairs])
 
 
 @operation("ZerosLike", "OnesLike")

@@ -82,7 +82,7 @@ def common(
     beside = values[0] if values else like
     assert beside is not None
     if any(isinstance(i, Sizes) for i in items):
-        from npinfer.ops.size_operations import measured
+        from npinfer.ops.sized import measured  # which needs arithmetic.py, which needs this file
 
         items = tuple(measured(call, i.plain(), len(beside.shape)) if isinstance(i, Sizes) else i for i in items)
     known = [i if isinstance(i, Value) else constant(call, i, beside) for i in items]

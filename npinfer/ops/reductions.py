@@ -213,6 +213,12 @@ def top_k(call: LayerCall, x: Value) -> tuple[Value, ...]:
     return call.emit_all(TopK(int(call.setting("k"))), x)
 
 
+def band(rows: int, columns: int, lower: int, upper: int) -> Array:
+    """Where an entry lies at most `lower` below and `upper` above the diagonal; -1: any distance."""
+    away = np.arange(columns) - np.arange(rows)[:, None]
+    return np.asarray(((lower < 0) | (away >= -lower)) & ((upper < 0) | (away <= upper)))
+
+
 @operation("Tril", "Triu")
 def triangle(call: LayerCall, x: Value) -> Value:
     return call.emit(Triangle(int(call.config.get("k", 0)), call.layer.class_name == "Triu"), x)

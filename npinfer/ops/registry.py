@@ -151,7 +151,8 @@ InputShape = Callable[["Config", Mapping[str, Array]], "tuple[int | None, ...] |
 class LayerType(NamedTuple):
     """A registered layer. mask: "pass" (result carries the first input's mask), "stop" (no mask leaves), "own" (the function
     sets masks itself). check yields what of a config is unsupported, without weights or shapes, for the joint report.
-    quantized: which of Keras 3's quantization modes the function handles."""
+    quantized: which of Keras 3's quantization modes the function handles. takes: what a call may hold besides tensors and plain
+    values: "sizes" that only a call knows, "steps" in the place of the batch (sizes.py)."""
 
     class_name: str
     function: LayerFunction
@@ -160,6 +161,7 @@ class LayerType(NamedTuple):
     check: Check
     input_shape: InputShape
     quantized: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
 
 
 LAYERS: dict[str, LayerType] = {}
@@ -193,12 +195,12 @@ def layer(
     return register
 
 
-def operation(*class_names: str, mask: str = "stop") -> Callable[[LayerFunction], LayerFunction]:
+def operation(*class_names: str, mask: str = "stop", takes: tuple[str, ...] = ()) -> Callable[[LayerFunction], LayerFunction]:
     """Register the decorated function as the lowering of these Keras 3 operations (keras.ops.*) inside functional models."""
 
     def register(function: LayerFunction) -> LayerFunction:
         for name in class_names:
-            OPERATIONS[name] = LayerType(name, function, _none, mask, _none, _unknown)
+            OPERATIONS[name] = LayerType(name, function, _none, mask, _none, _unknown, takes=takes)
         return function
 
     return register

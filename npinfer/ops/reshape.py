@@ -108,39 +108,6 @@ def permute(call: LayerCall, x: Value) -> Value:
     return transposed(call, x, tuple(int(d) - 1 for d in call.config["dims"]))
 
 
-@operation("Reshape")
-def reshape_operation(call: LayerCall, x: Any) -> Any:
-    """newshape counts the batch: its first entry is -1, None or the size of the batch. Steps of samples that the new shape adds
-    to the batch stay apart, as Folded."""
-    from npinfer.ops.size_rules import entries
-    from npinfer.ops.sized import reshaped_to
-    from npinfer.ops.sizes import Folded, Size
-
-    target = call.setting("newshape")
-    if target is None:
-        call.refuse("newshape=None")
-    found = entries(call, target)
-    if not found or any(not isinstance(n, Size) and n < -1 for n in found):
-        call.refuse(f"newshape={target!r}")
-    first, *rest = found
-    batch = isinstance(first, Size) and first.of_batch
-    if not batch and first != -1:
-        call.refuse(f"newshape={found} fixes the size of the batch")
-    value = x.value if isinstance(x, Folded) else x
-    if not (batch and first.kind == "batch") and all(isinstance(n, int) and n > 0 for n in rest):
-        size, total = product(rest), product(value.shape)
-        known = total if total is not None else product(n for n in value.shape if n is not None)
-        assert size is not None
-        assert known is not None
-        if total != size and known % size == 0 and (total is not None or value.shape.count(None) == 1):
-            return Folded(call.emit(Reshape((-1 if total is None else total // size, *rest)), value))
-        if total is not None and total != size:
-            call.refuse(f"newshape={found} gives a sample {size} elements, it has {total}; npinfer never mixes samples")
-    if batch and first.kind != "batch":
-        call.refuse(f"newshape={found} mixes samples")
-    return reshaped_to(call, value, rest)
-
-
 @operation("Transpose")
 def transpose_operation(call: LayerCall, x: Value) -> Value:
     axes, rank = call.config.get("axes"), len(x.shape) + 1

@@ -1,113 +1,28 @@
-"""Operations on sizes: what needs no call is evaluated while lowering, the rest becomes ops where it meets tensors."""
+"""Operations that give shapes, or take shapes, repeats and bounds: with sizes that only a call knows among them (sizes.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import numpy as np
 
+from npinfer.errors import ShapeError
 from npinfer.graph import Array
-from npinfer.ops.arithmetic import PAIRS, binary, unary
-from npinfer.ops.operands import cast, dtype_named
+from npinfer.ops.evaluation import array_of, combined, tidy
+from npinfer.ops.indexing import Take
+from npinfer.ops.joining import Repeat
+from npinfer.ops.operands import dtype_named
 from npinfer.ops.registry import LayerCall, Value, operation
-from npinfer.ops.size_rules import ALONE, array_of, bounded, combined, entries, plain, tidy
-from npinfer.ops.sized import SizeOf, spread
-from npinfer.ops.sizes import BATCH, Folded, Size, Sizes, has_values, shape_of, within
-from npinfer.trees import leaves
-
-#: operations that take sizes as they are: shapes, repeats, bounds
-SIZED = {
-    "Reshape",
-    "Tile",
-    "BroadcastTo",
-    "GetItem",
-    "Slice",
-    "StridedSlice",
-    "Resize",
-    "Repeat",
-    "ZerosOf",
-    "OnesOf",
-    "Fill",
-    "Eye",
-}
-MERGES = {"Add": "add", "Subtract": "subtract", "Multiply": "multiply", "Maximum": "maximum", "Minimum": "minimum"}
+from npinfer.ops.reshape import Reshape
+from npinfer.ops.shapes import product, sample_axis
+from npinfer.ops.sized import filled, repeated, reshaped_to, tiled
+from npinfer.ops.sizes import Size, Sizes, StepsInBatch, bounded, entries, is_batch, plain, shape_of
 
 
-def settled(call: LayerCall, args: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """The result of a call on sizes and constants alone (None: there is none), and the arguments with known sizes as numbers.
-
-    Refuses sizes that a call would have to compute with: the batch's, and others where no op reads them."""
-    name = call.layer.class_name
-    if call.layer.module == "ops" and name in ALONE and args and not has_values([args, call.kwargs]):
-        made = ALONE[name](call, *args)
-        return (made if isinstance(made, list) else None if made is None else tidy(made)), list(args)
-    if not call.layer.module:
-        return _layer(call, name, args), list(args)
-    call.kwargs = {k: plain(v) for k, v in call.kwargs.items()}
-    made = [plain(a) for a in args]
-    if name not in SIZED:
-        for found in leaves([made, call.kwargs], Sizes):
-            if any(isinstance(n, Size) and n.of_batch for n in found.array.flat):
-                call.refuse(BATCH)
-            if name not in PAIRS or found.array.ndim:
-                call.refuse("a size that is unknown enters it")
-    return None, made
-
-
-def _layer(call: LayerCall, name: str, args: Sequence[Any]) -> Any:
-    """Layers that people call on constants: an Embedding of positions, and the sum with what it gives."""
-    if name == "Embedding" and len(args) == 1 and not has_values(args):
-        places = array_of(args[0], call.dtype)
-        if places.dtype.kind in "iu":
-            return Sizes(call.weights["embeddings"][places])
-    xs = args[0] if len(args) == 1 and isinstance(args[0], list) else []
-    known = [x.known if isinstance(x, Sizes) else isinstance(x, Value) for x in xs]
-    if name in MERGES and len(xs) >= 2 and all(known):
-        total = plain(xs[0])
-        for x in xs[1:]:
-            total = binary(call, MERGES[name], total, plain(x))
-        return total
-    if within(args, call.kwargs):
-        call.refuse("is called on sizes or constants of the model")
-    return None
-
-
-def measured(call: LayerCall, size: Any, rank: int) -> Any:
-    """A size as a tensor of `rank` axes of size 1; numbers stay what they are."""
-    if not isinstance(size, Size):
-        return size
-    if size.kind == "batch":
-        call.refuse(BATCH)
-    if size.kind == "axis":
-        return call.emit(SizeOf(size.operands[1], rank), size.operands[0])
-    if size.kind == "cast":
-        return cast(call, measured(call, size.operands[0], rank), size.operands[1])
-    parts = [measured(call, o, rank) for o in size.operands]
-    return unary(call, size.kind, parts[0]) if len(parts) == 1 else binary(call, size.kind, *parts)
-
-
-def repeated(call: LayerCall, x: Any, repeats: list[Any]) -> Any:
-    """A constant tiled, by the size of the batch or by numbers."""
-    array = array_of(x, call.dtype)
-    array = array.reshape((1,) * (len(repeats) - array.ndim) + array.shape)
-    repeats = [1] * (array.ndim - len(repeats)) + repeats
-    bounded(call, array.size, *repeats)
-    if not any(isinstance(n, Size) for n in repeats):
-        return Sizes(np.tile(array, repeats))
-    if not isinstance(repeats[0], Size) or repeats[0].kind != "batch" or array.shape[0] != 1:
-        call.refuse("a constant repeated by a size that is unknown")
-    if any(isinstance(n, Size) for n in repeats[1:]):
-        sizes = [n if isinstance(n, Size) else n * m for n, m in zip(repeats[1:], array.shape[1:])]
-        return spread(call, array, [repeats[0], *sizes])
-    whole = np.tile(array, (1, *repeats[1:]))
-    return spread(call, whole, [repeats[0], *whole.shape[1:]])
-
-
-@operation("Shape")
-def shape(call: LayerCall, x: Value | Folded) -> Sizes:
+@operation("Shape", takes=("steps",))
+def shape(call: LayerCall, x: Value | StepsInBatch) -> Sizes:
     """Of a tensor, as a part of other shapes: the size of the batch enters no arithmetic."""
-    call.config.get("out_type")
     return shape_of(x)
 
 
@@ -130,8 +45,8 @@ def rank(call: LayerCall, x: Value) -> Sizes:
     return Sizes(np.asarray(len(x.shape) + 1, np.int32))
 
 
-@operation("ZerosOf", "OnesOf", "Fill", "Eye")
-def constant_operation(call: LayerCall, *args: Any) -> Any:
+@operation("ZerosOf", "OnesOf", "Fill", "Eye", takes=("sizes",))
+def constant_operation(call: LayerCall, *args: Any) -> Value | Sizes:
     """Constants of a shape that starts with the size of the batch."""
     name = call.layer.class_name
     dtype = dtype_named(call, call.config.get("dtype"))
@@ -150,9 +65,87 @@ def constant_operation(call: LayerCall, *args: Any) -> Any:
             if not isinstance(value, (bool, int, float)):
                 call.refuse("a filling that is no number")
         array = np.full((), value, dtype)
-    bounded(call, *target)
-    if not any(isinstance(n, Size) for n in target):
-        return Sizes(np.ascontiguousarray(np.broadcast_to(array, target)))
-    if not isinstance(target[0], Size) or target[0].kind != "batch":
-        call.refuse("a constant whose shape is unknown and doesn't start with the size of the batch")
-    return spread(call, array, target)
+    return filled(call, array, target)
+
+
+@operation("Reshape", takes=("sizes", "steps"))
+def reshape_operation(call: LayerCall, x: Value | StepsInBatch) -> Value | StepsInBatch:
+    """newshape counts the batch: its first entry is -1, None or the size of the batch."""
+    target = call.setting("newshape")
+    if target is None:
+        call.refuse("newshape=None")
+    found = entries(call, target)
+    if not found or any(not isinstance(n, Size) and n < -1 for n in found):
+        call.refuse(f"newshape={target!r}")
+    first, *rest = found
+    if first != -1 and not (isinstance(first, Size) and first.of_batch):
+        call.refuse(f"newshape={found} fixes the size of the batch")
+    value = x.value if isinstance(x, StepsInBatch) else x
+    if not is_batch(first) and all(isinstance(n, int) and n > 0 for n in rest):
+        size, total = math.prod(rest), product(value.shape)
+        steps = _steps(value, size)
+        if steps is not None:
+            return StepsInBatch(call.emit(Reshape((steps, *rest)), value))
+        if total is not None and total != size:
+            call.refuse(f"newshape={found} gives a sample {size} elements, it has {total}; npinfer never mixes samples")
+    if first != -1 and not is_batch(first):
+        call.refuse(f"newshape={found} mixes samples")
+    return reshaped_to(call, value, rest)
+
+
+def _steps(value: Value, size: int) -> int | None:
+    """How many steps of `size` elements a sample gives, -1 where a call tells; None where it is one, or leaves a rest."""
+    total = product(value.shape)
+    if total is not None:
+        return total // size if total != size and total % size == 0 else None
+    known = math.prod(n for n in value.shape if n is not None)
+    return -1 if known % size == 0 and value.shape.count(None) == 1 else None
+
+
+@operation("Tile", takes=("sizes",))
+def tile(call: LayerCall, x: Any) -> Value | Sizes:
+    repeats = entries(call, call.setting("repeats"))
+    if not isinstance(x, Value):
+        return repeated(call, array_of(x, call.dtype), repeats)
+    rank = len(x.shape) + 1
+    repeats = [1] * (rank - len(repeats)) + repeats
+    if len(repeats) > rank or repeats[0] != 1:
+        call.refuse(f"repeats={list(repeats)} repeats along the batch axis")
+    return tiled(call, x, repeats[1:])
+
+
+@operation("Repeat", takes=("sizes",))
+def repeat(call: LayerCall, x: Any) -> Value | Sizes:
+    times = call.setting("repeats")
+    if not isinstance(x, Value):
+        if call.config.get("axis") != 0:
+            call.refuse("repeats a constant along another axis than the first")
+        return repeated(call, array_of(x, call.dtype), [*entries(call, times), *(1,) * (np.ndim(x) - 1)])
+    if isinstance(times, (list, tuple)) and len(times) == 1:
+        times = times[0]
+    if isinstance(times, Sizes):
+        axis = sample_axis(call, call.config.get("axis"), len(x.shape) + 1)
+        if x.shape[axis] != 1 or times.array.ndim:
+            call.refuse("repeats by a size that is unknown, of more than one entry")
+        return tiled(call, x, [times.array.item() if k == axis else 1 for k in range(len(x.shape))])
+    if isinstance(times, (list, tuple)) and all(isinstance(n, int) and n >= 0 for n in times):
+        axis = sample_axis(call, call.config.get("axis"), len(x.shape) + 1)
+        if x.shape[axis] != len(times):
+            raise ShapeError(f"layer {call.name!r}: {len(times)} repeats for an axis of size {x.shape[axis]}")
+        return call.emit(Take(np.arange(len(times)).repeat(times), axis), x)
+    if not isinstance(times, int):
+        call.refuse(f"repeats={times!r}; whole numbers are needed")
+    return call.emit(Repeat(times, sample_axis(call, call.config.get("axis"), len(x.shape) + 1)), x)
+
+
+@operation("BroadcastTo", takes=("sizes",))
+def broadcast_to(call: LayerCall, x: Any) -> Value | Sizes:
+    target = entries(call, call.setting("shape"))
+    if not isinstance(x, Value):
+        return filled(call, array_of(x, call.dtype), target)
+    if len(target) != len(x.shape) + 1 or not (target[0] == -1 or is_batch(target[0])):
+        call.refuse(f"shape={list(target)} fixes the size of the batch")
+    pairs = list(zip(x.shape, target[1:]))
+    if any(not isinstance(t, Size) and n not in (t, 1) for n, t in pairs):
+        raise ShapeError(f"layer {call.name!r}: {list(x.shape)} a sample can't be broadcast to {list(target[1:])}")
+    return tiled(call, x, [t if n == 1 else 1 for n, t in pairs])

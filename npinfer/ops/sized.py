@@ -1,4 +1,6 @@
-"""Ops whose shapes follow other tensors: reshaping and repeating by sizes that only a call knows, constants for each sample."""
+"""Ops whose shapes follow other tensors: reshaping and repeating by sizes that only a call knows, constants for each sample.
+
+The functions below emit them, or plainer ops where the sizes are known; sizes.py tells what Sizes are."""
 
 from __future__ import annotations
 
@@ -9,10 +11,12 @@ import numpy as np
 
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Op, Spec
+from npinfer.ops.arithmetic import binary, unary
 from npinfer.ops.joining import Tile
+from npinfer.ops.operands import cast
 from npinfer.ops.registry import LayerCall, Value
 from npinfer.ops.reshape import Reshape
-from npinfer.ops.sizes import BATCH, Size
+from npinfer.ops.sizes import BATCH, Size, Sizes, bounded, is_batch
 
 INT32 = np.dtype("int32")
 
@@ -127,3 +131,43 @@ def spread(call: LayerCall, array: Array, target: Sequence[Any]) -> Value:
     except ValueError:
         raise ShapeError(f"layer {call.name!r}: a constant of shape {list(array.shape)} doesn't fit {sizes}") from None
     return tiled(call, call.emit(PerSample(np.ascontiguousarray(whole)), batch), free)
+
+
+def filled(call: LayerCall, array: Array, target: Sequence[Any]) -> Value | Sizes:
+    """A constant broadcast to a shape of numbers and Sizes."""
+    bounded(call, *target)
+    if not any(isinstance(n, Size) for n in target):
+        return Sizes(np.ascontiguousarray(np.broadcast_to(array, target)))
+    if not is_batch(target[0]):
+        call.refuse("a constant whose shape is unknown and doesn't start with the size of the batch")
+    return spread(call, array, target)
+
+
+def repeated(call: LayerCall, array: Array, repeats: list[Any]) -> Value | Sizes:
+    """A constant tiled, by the size of the batch or by numbers."""
+    array = array.reshape((1,) * (len(repeats) - array.ndim) + array.shape)
+    repeats = [1] * (array.ndim - len(repeats)) + repeats
+    bounded(call, array.size, *repeats)
+    if not any(isinstance(n, Size) for n in repeats):
+        return Sizes(np.tile(array, repeats))
+    if not is_batch(repeats[0]) or array.shape[0] != 1:
+        call.refuse("a constant repeated by a size that is unknown")
+    if any(isinstance(n, Size) for n in repeats[1:]):
+        sizes: list[Any] = [n if isinstance(n, Size) else n * m for n, m in zip(repeats[1:], array.shape[1:])]
+        return spread(call, array, [repeats[0], *sizes])
+    whole = np.tile(array, (1, *repeats[1:]))
+    return spread(call, whole, [repeats[0], *whole.shape[1:]])
+
+
+def measured(call: LayerCall, size: Any, rank: int) -> Any:
+    """A size as a tensor of `rank` axes of size 1; numbers stay what they are."""
+    if not isinstance(size, Size):
+        return size
+    if size.kind == "batch":
+        call.refuse(BATCH)
+    if size.kind == "axis":
+        return call.emit(SizeOf(size.operands[1], rank), size.operands[0])
+    if size.kind == "cast":
+        return cast(call, measured(call, size.operands[0], rank), size.operands[1])
+    parts = [measured(call, o, rank) for o in size.operands]
+    return unary(call, size.kind, parts[0]) if len(parts) == 1 else binary(call, size.kind, *parts)

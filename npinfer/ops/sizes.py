@@ -1,21 +1,30 @@
-"""What a file computes from the shapes of its tensors: numbers, and sizes that only a call knows (tf.shape(x)[0]).
+"""Shapes and constants that a file computes with (`tf.shape(x)[0]`, `tf.range(4)`), while lowering.
 
-These never are arrays of the graph: lowering keeps them beside it as `Sizes` and evaluates what can be (size_operations.py).
-The size of the batch stays a symbol, which may say where the batch goes in a new shape and nothing else.
+A call takes and gives, beside Values (tensors of the graph):
+
+- `Sizes`, an array of numbers that need no call: constants and shapes. An entry that only a call knows is a `Size`, a symbol;
+- `StepsInBatch`, a tensor of the graph whose batch, as the file sees it, counts the steps of all samples.
+
+evaluation.py computes what needs Sizes alone: to add an operation, add a line to its table EVALUATED. An operation that takes
+Sizes beside tensors says so where it is registered (`takes=("sizes",)`), as those of size_operations.py do; sized.py holds the
+ops that they become where sizes are unknown. The size of the batch stays a symbol: it may say where the batch goes in a new
+shape, and enters no arithmetic.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from npinfer.frozen import Frozen
 from npinfer.graph import Array
-from npinfer.ops.registry import Value
-from npinfer.trees import holds
+from npinfer.ops.registry import LayerCall, Value
+from npinfer.trees import holds, mapped
 
 BATCH = "the size of the batch would enter its arithmetic; npinfer computes each sample alone"
+LARGEST = 1 << 24  # entries of a constant
 
 
 class Size(Frozen):
@@ -43,6 +52,11 @@ class Size(Frozen):
         return all(a.same(b) if isinstance(a, Size) else a == b for a, b in zip(self.operands, other.operands))
 
 
+def is_batch(size: Any) -> bool:
+    """Whether this is the size of the batch itself, not a number computed from it."""
+    return isinstance(size, Size) and size.kind == "batch"
+
+
 class Sizes(Frozen):
     """An array of numbers, or (dtype object) of numbers and Sizes; it has no batch axis."""
 
@@ -57,27 +71,55 @@ class Sizes(Frozen):
         return self.array.item() if not self.array.ndim else self.array
 
 
-def shape_of(x: Value | Folded) -> Sizes:
-    """The shape of a tensor as the file sees it, with the batch in front."""
-    if isinstance(x, Folded):
-        first, steps, *rest = shape_of(x.value).array
-        return Sizes(np.array([Size("multiply", (first, steps)), *rest], object))
-    sizes = [Size("axis", (x, k)) if n is None else n for k, n in enumerate(x.shape)]
-    return Sizes(np.array([Size("batch", (x,)), *sizes], object))
-
-
-class Folded(Frozen):
+class StepsInBatch(Frozen):
     """A tensor whose batch, as the file sees it, counts the steps of all samples (tf.reshape(x, [-1, size])): the first axis of
     `value` are the steps. What is computed from it is computed for each step alone, until a reshape gives the batch back."""
 
     value: Value
 
 
-def has_values(tree: Any) -> bool:
-    """Whether a tree holds a tensor."""
-    return holds(tree, (Value, Folded))
+def has_tensors(tree: Any) -> bool:
+    return holds(tree, (Value, StepsInBatch))
 
 
-def within(args: Any, kwargs: Any) -> bool:
+def needs_evaluation(args: Any, kwargs: Any) -> bool:
     """Whether a call holds Sizes, or no tensor at all."""
-    return not has_values([args, kwargs]) or holds([args, kwargs], Sizes)
+    return not has_tensors([args, kwargs]) or holds([args, kwargs], Sizes)
+
+
+def shape_of(x: Value | StepsInBatch) -> Sizes:
+    """The shape of a tensor as the file sees it, with the batch in front."""
+    if isinstance(x, StepsInBatch):
+        first, steps, *rest = shape_of(x.value).array
+        return Sizes(np.array([Size("multiply", (first, steps)), *rest], object))
+    sizes = [Size("axis", (x, k)) if n is None else n for k, n in enumerate(x.shape)]
+    return Sizes(np.array([Size("batch", (x,)), *sizes], object))
+
+
+def plain(tree: Any) -> Any:
+    """The tree with Sizes that are known as numbers and arrays."""
+    return mapped(tree, Sizes, lambda s: s.plain() if s.known else s)
+
+
+def entries(call: LayerCall, given: Any) -> list[Any]:
+    """A shape of the file as a list of numbers (None: -1) and Sizes."""
+    if isinstance(given, Sizes):
+        return [n if isinstance(n, Size) else int(n) for n in given.array.reshape(-1)]
+    made = list[Any]()
+    for n in given if isinstance(given, (list, tuple, np.ndarray)) else [given]:
+        if isinstance(n, Sizes):
+            made += entries(call, n)
+        elif n is None or isinstance(n, Size):
+            made.append(-1 if n is None else n)
+        elif isinstance(n, (int, np.integer)) and not isinstance(n, bool):
+            made.append(int(n))
+        else:
+            call.refuse(f"the shape {given!r}")
+    return made
+
+
+def bounded(call: LayerCall, *sizes: Any) -> None:
+    """Refuse a constant of so many entries that only a damaged or hostile file asks for it."""
+    count = math.prod(abs(int(n)) for n in sizes if not isinstance(n, Size))
+    if count > LARGEST:
+        call.refuse(f"a constant of {count} entries")

@@ -12,6 +12,7 @@ from npinfer.ops.operands import cast
 from npinfer.ops.registry import LayerCall, Value, layer, operation
 from npinfer.ops.reshape import Reshape, transposed
 from npinfer.ops.resize import METHODS, Resize
+from npinfer.ops.sizes import Size, entries, shape_of
 from npinfer.ops.windows import as_asked, channels_last, several
 
 if TYPE_CHECKING:
@@ -141,8 +142,13 @@ def _resized(call: LayerCall, x: Value, height: int, width: int) -> Value:
         if c.get("fill_mode", "constant") != "constant":
             call.refuse(f"option fill_mode={c['fill_mode']!r}")
         x = padded_to_aspect(call, x, height, width, float(c.get("fill_value") or 0))
+    return call.emit(_resize(call, (height, width)), x)
+
+
+def _resize(call: LayerCall, size: tuple[int, int] | None, factors: tuple[int, int] = (1, 1)) -> Resize:
+    c = call.config
     method = str(c.get("interpolation") or "bilinear").lower()
-    return call.emit(Resize((height, width), method, bool(c.get("antialias", False)), c.get("centered") is not False), x)
+    return Resize(size, method, bool(c.get("antialias")), c.get("centered") is not False, factors)
 
 
 @layer("CenterCrop", mask="stop", check=_format)
@@ -163,8 +169,6 @@ def center_crop(call: LayerCall, x: Value) -> Value:
 
 def _factor(x: Value, size: Any, axis: int) -> int | None:
     """The whole number of times that a size is the size of an axis of x, where a call alone knows both."""
-    from npinfer.ops.sizes import Size, shape_of
-
     if not isinstance(size, Size) or len(x.shape) != 3:
         return None
     whole = shape_of(x).array[axis + 1]
@@ -175,22 +179,16 @@ def _factor(x: Value, size: Any, axis: int) -> int | None:
     return times if isinstance(times, int) and times > 0 and isinstance(of, Size) and of.same(whole) else None
 
 
-@operation("Resize")
+@operation("Resize", takes=("sizes",))
 def resize_operation(call: LayerCall, x: Value) -> Value:
-    from npinfer.ops.size_rules import entries
-    from npinfer.ops.sizes import Size
-
     size = entries(call, call.setting("size"))
-    factors = tuple(_factor(x, n, k) for k, n in enumerate(size))
-    if len(size) == 2 and None not in factors and x.spec.dtype.kind == "f":
-        method = str(call.config.get("interpolation") or "bilinear").lower()
-        return call.emit(
-            Resize(None, method, bool(call.config.get("antialias")), factors=(factors[0] or 1, factors[1] or 1)), x
-        )
-    if len(size) != 2 or any(isinstance(n, Size) or n < 1 for n in size):
-        call.refuse(f"size={call.config.get('size')!r}; two whole numbers are needed")
     for reason in _check_resizing(call.config):
         call.refuse(reason)
+    down, across = (_factor(x, n, k) for k, n in enumerate(size)) if len(size) == 2 else (None, None)
+    if down and across and x.spec.dtype.kind == "f":
+        return call.emit(_resize(call, None, (down, across)), x)
+    if len(size) != 2 or any(isinstance(n, Size) or n < 1 for n in size):
+        call.refuse(f"size={call.config.get('size')!r}; two whole numbers are needed")
     return as_asked(call, _resized(call, channels_last(call, x, 2), int(size[0]), int(size[1])))
 
 

@@ -9,16 +9,16 @@ import numpy as np
 from npinfer.ops.arithmetic import BOOL, Where, binary, operands, unary
 from npinfer.ops.cast import as_float
 from npinfer.ops.dense import Dense
-from npinfer.ops.indexing import GetItem, Take, TakeAlongAxis, get_item, part
+from npinfer.ops.indexing import GetItem, Take, TakeAlongAxis, get_item, part, strided_key
 from npinfer.ops.joining import joined
 from npinfer.ops.norm_operations import vector_norm
 from npinfer.ops.operands import cast, dtype_named
+from npinfer.ops.reductions import Triangle, band, reduce
 from npinfer.ops.registry import LayerCall, Value, operation
-from npinfer.ops.reshape import reshaped
+from npinfer.ops.reshape import reshaped, transposed
 from npinfer.ops.shapes import product, sample_axes, sample_axis
-from npinfer.ops.size_rules import band, entries, strided_key
 from npinfer.ops.sized import tiled
-from npinfer.ops.sizes import Size, shape_of
+from npinfer.ops.sizes import Size, entries, shape_of
 
 
 def zero_where(call: LayerCall, condition: Value, x: Value) -> Value:
@@ -26,7 +26,7 @@ def zero_where(call: LayerCall, condition: Value, x: Value) -> Value:
     return call.emit(Where(x1=np.zeros((), x.spec.dtype)), condition, x)
 
 
-@operation("Slice")
+@operation("Slice", takes=("sizes",))
 def slice_operation(call: LayerCall, x: Value, *args: Any) -> Value:
     """A box of each sample: all of the batch."""
     begin = entries(call, args[0] if args else call.setting("start_indices"))
@@ -43,7 +43,7 @@ def slice_operation(call: LayerCall, x: Value, *args: Any) -> Value:
     return call.emit(GetItem(tuple(key[1:])), x)
 
 
-@operation("StridedSlice")
+@operation("StridedSlice", takes=("sizes",))
 def strided_slice(call: LayerCall, x: Value, *args: Any) -> Value:
     """begin, end and strides with TensorFlow's masks, as Python's x[begin:end:strides]."""
     key = strided_key(call, args)
@@ -158,8 +158,6 @@ def local_response_normalization(call: LayerCall, x: Value) -> Value:
 @operation("BandPart")
 def band_part(call: LayerCall, x: Value) -> Value:
     """The entries at most `lower` below and `upper` above the diagonal of the last two axes, the others 0."""
-    from npinfer.ops.reductions import Triangle
-
     lower, upper = (int(call.config[n]) for n in ("lower", "upper"))
     if len(x.shape) < 2:
         call.refuse("a band across the batch axis; npinfer never mixes samples")
@@ -176,9 +174,6 @@ def band_part(call: LayerCall, x: Value) -> Value:
 @operation("Diagonal", "Trace")
 def diagonal(call: LayerCall, x: Value) -> Value:
     """Of any two axes of a sample, and the sum of that diagonal."""
-    from npinfer.ops.reductions import reduce
-    from npinfer.ops.reshape import transposed
-
     rank, offset = len(x.shape), int(call.config.get("offset", 0))
     a, b = (sample_axis(call, call.config.get(n, k), rank + 1, n) for k, n in enumerate(("axis1", "axis2")))
     x = transposed(call, x, (*(k for k in range(rank) if k not in (a, b)), a, b))

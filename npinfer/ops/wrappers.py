@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Graph, Op, Spec, Streamed
 from npinfer.ops.functions import lower_function
 from npinfer.ops.registry import LayerCall, NeedsFunction, Value, below, find, layer
+
+Emit = Callable[[Op, Sequence[Value], str], tuple[Value, ...]]
 
 
 class TimeDistributed(Op):
@@ -55,23 +57,27 @@ def time_distributed(call: LayerCall, x: Value) -> Value:
     graph: Graph = call.subgraph(inner, "layer", Spec(x.shape[1:], x.spec.dtype))
     if len(graph.inputs) != 1 or len(graph.outputs) != 1:
         call.refuse(f"{len(graph.inputs)} inputs and {len(graph.outputs)} outputs inside TimeDistributed")
-    y = _inlined(call, graph, x) if needs_no_loop(graph) else call.emit(TimeDistributed(graph), x)
-    return y._replace(mask=x.mask)
+    made = over_steps(call.builder.emit, graph, [x._replace(mask=None)], call.name)
+    assert made is not None  # of one input and one output there always is
+    return made[0]._replace(mask=x.mask)
 
 
-def needs_no_loop(graph: Graph) -> bool:
+def over_steps(emit: Emit, graph: Graph, xs: Sequence[Value], name: str) -> list[Value] | None:
+    """The results of a graph for each step (the first axis of a sample) of xs; None where no op can do that."""
+    if _needs_no_loop(graph):
+        values = dict(enumerate(xs))
+        for k, node in enumerate(graph.nodes):
+            results = emit(node.op, [values[v] for v in node.inputs], node.name)
+            values.update(zip(graph.results(k), results))
+        return [values[v] for v in graph.outputs]
+    return list(emit(TimeDistributed(graph), xs, name)) if len(xs) == len(graph.outputs) == 1 else None
+
+
+def _needs_no_loop(graph: Graph) -> bool:
     """Whether every node means the same with a time axis in front. Inputs of unequal rank would be broadcast otherwise then."""
     return all(
         node.op.any_rank and node.inputs and len({len(graph.specs[v].shape) for v in node.inputs}) == 1 for node in graph.nodes
     )
-
-
-def _inlined(call: LayerCall, graph: Graph, x: Value) -> Value:
-    values = {0: x._replace(mask=None)}
-    for k, node in enumerate(graph.nodes):
-        results = call.builder.emit(node.op, [values[v] for v in node.inputs], node.name)
-        values.update(zip(graph.results(k), results))
-    return values[graph.outputs[0]]
 
 
 def _code(config: Mapping[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from npinfer.errors import FormatError
 from npinfer.graph import Shape, Spec
 from npinfer.ops.registry import Value, find
-from npinfer.ops.sizes import Folded, Sizes
+from npinfer.ops.sizes import Sizes, StepsInBatch
 from npinfer.readers.archive import Archive, Config, Layer, Model, Path, TensorRef, tensors
 from npinfer.trees import leaves
 
@@ -128,7 +128,7 @@ def values(tree: Any) -> list[Value]:
 
 def results(tree: Any) -> list[Any]:
     """The Values, and what may stand in the place of one, in order: a call's results to Keras."""
-    return list(leaves(tree, (Value, Sizes, Folded)))
+    return list(leaves(tree, (Value, Sizes, StepsInBatch)))
 
 
 def misfit(config: Config, shape: Shape) -> str | None:

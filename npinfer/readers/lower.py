@@ -9,9 +9,9 @@ import numpy as np
 
 from npinfer.errors import FormatError, NpinferError, ShapeError, UnsupportedError, shown
 from npinfer.graph import Array, Graph, Node, Op, Spec, State, infer
-from npinfer.ops import sizes
 from npinfer.ops.identity import Cast
 from npinfer.ops.registry import LayerCall, Value, find
+from npinfer.ops.sizes import Sizes, StepsInBatch, needs_evaluation
 from npinfer.readers import entrances
 from npinfer.readers.archive import Archive, Call, Layer, Model, Path, TensorRef, tensors, walk
 from npinfer.readers.entrances import COMPUTED, values
@@ -126,8 +126,10 @@ class _Lowering:
         return inner.finish([v.number for v in values(result)])
 
     def lower_layer(self, layer: Layer, path: Path, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
-        if holds([args, kwargs], sizes.Folded) and not (layer.module == "ops" and layer.class_name in ("Reshape", "Shape")):
-            return self._folded(layer, path, args, kwargs or {})
+        if holds([args, kwargs], StepsInBatch):
+            operation = find(layer) if layer.module else None
+            if operation is None or "steps" not in operation.takes:
+                return self._each_step(layer, path, args, kwargs or {})
         if layer.model is not None:
             odd = [n for n, v in (kwargs or {}).items() if n not in ("training", "mask") and v is not None]
             if odd:
@@ -146,8 +148,10 @@ class _Lowering:
             args = mapped(args, Value, lambda v: v._replace(mask=None))
         call.take("training")
         result = None
-        if sizes.within(args, call.kwargs):
-            result, args = self._settled(call, args)
+        if needs_evaluation(args, call.kwargs):
+            from npinfer.ops.evaluation import evaluated  # few models need it, and its tables take a while to make
+
+            result, args = evaluated(call, args, "sizes" in kind.takes)
         result = kind.function(call, *args) if result is None else result
         left = {k: v for k, v in call.kwargs.items() if v is not None}
         if left:
@@ -156,31 +160,26 @@ class _Lowering:
             result = mapped(result, Value, lambda v: v._replace(mask=masks[0]))
         return result
 
-    def _folded(self, layer: Layer, path: Path, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def _each_step(self, layer: Layer, path: Path, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """A layer on steps that stand in the batch: lowered for one step, then run over the steps of each sample."""
-        from npinfer.ops.folding import over_steps
+        from npinfer.ops.wrappers import over_steps
 
-        found = list(leaves([args, kwargs], sizes.Folded))
-        if values([args, kwargs]) or any(not s.known for s in leaves([args, kwargs], sizes.Sizes)):
+        found = list(leaves([args, kwargs], StepsInBatch))
+        if values([args, kwargs]) or any(not s.known for s in leaves([args, kwargs], Sizes)):
             raise self.problem(path, layer, "steps of samples in the place of samples, beside tensors of whole samples")
         inner = _Lowering(self.archive, self.dtype, self.functions)
         inner._cast = self._cast
         given = iter([inner.add_input(f.value.spec._replace(shape=f.value.shape[1:], name="")) for f in found])
-        steps = [mapped(tree, sizes.Folded, lambda _: next(given)) for tree in (list(args), dict(kwargs))]
+        steps = [mapped(tree, StepsInBatch, lambda _: next(given)) for tree in (list(args), dict(kwargs))]
         result = inner.lower_layer(layer, path, *steps)
-        if inner.states or holds(result, sizes.Sizes):
+        if inner.states or holds(result, Sizes):
             raise self.problem(path, layer, "steps of samples in the place of samples")
         graph = inner.finish([v.number for v in values(result)])
         made = over_steps(self.emit, graph, [f.value for f in found], "/".join(path))
         if made is None:
             raise self.problem(path, layer, "several tensors with steps of samples in the place of samples")
         each = iter(made)
-        return mapped(result, Value, lambda _: sizes.Folded(next(each)))
-
-    def _settled(self, call: LayerCall, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-        from npinfer.ops.size_operations import settled
-
-        return settled(call, args)
+        return mapped(result, Value, lambda _: StepsInBatch(next(each)))
 
     # inputs, dtypes, weights
 
@@ -244,9 +243,9 @@ class _Lowering:
             for value in values(result)[:1]:
                 self.labels.setdefault(label, value)
         made = mapped(model.outputs, TensorRef, lambda r: self._pick(done, r, path))
-        if holds(made, sizes.Sizes):
+        if holds(made, Sizes):
             raise unsupported(self.archive.source, [f"{self._where(path)} returns a shape or a constant"])
-        if holds(made, sizes.Folded):
+        if holds(made, StepsInBatch):
             raise unsupported(self.archive.source, [f"{self._where(path)} returns steps of samples as samples"])
         return made
 

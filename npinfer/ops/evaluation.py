@@ -1,22 +1,27 @@
-"""What operations make of sizes and constants alone: evaluated while lowering, with sizes that only a call knows as symbols."""
+"""Calls on sizes and constants alone (constant folding): evaluated while lowering, sizes that only a call knows as symbols.
+
+The table is EVALUATED; sizes.py tells what Sizes are.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from npinfer.graph import Array
-from npinfer.ops.arithmetic import BINARY, PAIRS, SINGLES, UNARY
+from npinfer.ops.arithmetic import BINARY, PAIRS, SINGLES, UNARY, binary
+from npinfer.ops.indexing import strided_key
 from npinfer.ops.operands import dtype_named
+from npinfer.ops.reductions import band
 from npinfer.ops.registry import LayerCall, Value
-from npinfer.ops.sizes import Size, Sizes
+from npinfer.ops.sizes import BATCH, Size, Sizes, bounded, has_tensors, needs_evaluation, plain
+from npinfer.trees import leaves
 
-LARGEST = 1 << 24
-#: what one kind of size makes of operands it needn't compute
+#: by function: the second operand that changes nothing
 NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "floor_divide": 1, "divide": 1}
+#: by comparison: what it gives for equal operands
 COMPARED = {"equal": True, "less_equal": True, "greater_equal": True, "not_equal": False, "less": False, "greater": False}
 
 
@@ -50,17 +55,6 @@ def array_of(item: Any, dtype: np.dtype[Any]) -> Array:
     return array.astype(dtype) if array.dtype.kind == "f" and not isinstance(item, np.ndarray) else array
 
 
-def plain(item: Any) -> Any:
-    """Known sizes in a tree as numbers and arrays."""
-    if isinstance(item, Sizes) and item.known:
-        return item.plain()
-    if isinstance(item, (list, tuple)) and not isinstance(item, Value):
-        return type(item)([plain(i) for i in item])
-    if isinstance(item, slice):
-        return slice(*(plain(i) for i in (item.start, item.stop, item.step)))
-    return item
-
-
 def tidy(array: Any) -> Sizes:
     """Numbers that have lost their last Size become an array of numbers again."""
     array = np.asarray(array, object) if isinstance(array, Size) or not isinstance(array, np.ndarray) else array
@@ -70,11 +64,12 @@ def tidy(array: Any) -> Sizes:
     return Sizes(array)
 
 
-def _elementwise(kind: str) -> Callable[..., Any]:
+def _binary(kind: str) -> Callable[..., Any]:
     def rule(call: LayerCall, a: Any, b: Any) -> Any:
         a, b = array_of(a, call.dtype), array_of(b, call.dtype)
         if a.dtype == object or b.dtype == object:
             return np.frompyfunc(lambda p, q: combined(kind, p, q), 2, 1)(a, b)
+        bounded(call, *np.broadcast_shapes(a.shape, b.shape))
         if BINARY[kind].takes == "bool":
             a, b = a.astype(bool), b.astype(bool)
         return np.asarray(BINARY[kind].function(a, b))
@@ -82,7 +77,7 @@ def _elementwise(kind: str) -> Callable[..., Any]:
     return rule
 
 
-def _each(kind: str) -> Callable[..., Any]:
+def _unary(kind: str) -> Callable[..., Any]:
     def rule(call: LayerCall, x: Any) -> Any:
         array = array_of(x, call.dtype)
         if array.dtype == object:
@@ -119,13 +114,6 @@ def _reduced(kind: str) -> Callable[..., Any]:
 def _item(call: LayerCall, x: Any, key: Any) -> Any:
     found = plain(key)
     return array_of(x, call.dtype)[tuple(found) if isinstance(found, (list, tuple)) else found]
-
-
-def bounded(call: LayerCall, *sizes: Any) -> None:
-    """Refuse a constant of so many entries that only a damaged or hostile file asks for it."""
-    count = math.prod(abs(int(n)) for n in sizes if not isinstance(n, Size))
-    if count > LARGEST:
-        call.refuse(f"a constant of {count} entries")
 
 
 def _range(call: LayerCall, start: Any, stop: Any = None, step: Any = 1) -> Any:
@@ -181,20 +169,6 @@ def _joined(call: LayerCall, xs: Any) -> Any:
     return (np.stack if call.layer.class_name == "Stack" else np.concatenate)(parts, axis=axis)
 
 
-def strided_key(call: LayerCall, args: Sequence[Any]) -> list[Any]:
-    """TensorFlow's begin, end, strides and masks as the key of Python's x[key]."""
-    given = [call.setting(n) if len(args) <= k else args[k] for k, n in enumerate(("begin", "end", "strides"))]
-    begin, end = entries(call, given[0]), entries(call, given[1])
-    steps = [1] * len(begin) if given[2] is None else entries(call, given[2])
-    masks = {n: int(call.config.get(f"{n}_mask", 0)) for n in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    key = list[Any]()
-    for k, (a, b, step) in enumerate(zip(begin, end, steps)):
-        on = {n for n, mask in masks.items() if mask >> k & 1}
-        bounds = (None if "begin" in on else a, None if "end" in on else b, step)
-        key.append(... if "ellipsis" in on else None if "new_axis" in on else a if "shrink_axis" in on else slice(*bounds))
-    return key
-
-
 def _strided(call: LayerCall, x: Any, *args: Any) -> Any:
     return array_of(x, call.dtype)[tuple(strided_key(call, args))]
 
@@ -204,10 +178,10 @@ def _taken(call: LayerCall, x: Any, indices: Any) -> Any:
 
 
 Rule = Callable[..., Any]
-#: operations on sizes and constants alone
-ALONE: dict[str, Rule] = {
-    **{name: _elementwise(rule.kind) for name, rule in PAIRS.items()},
-    **{name: _each(rule.kind) for name, rule in SINGLES.items()},
+#: by operation: its result, an array or a list of Sizes, for arguments without tensors. None: there is none
+EVALUATED: dict[str, Rule] = {
+    **{name: _binary(rule.kind) for name, rule in PAIRS.items()},
+    **{name: _unary(rule.kind) for name, rule in SINGLES.items()},
     **dict.fromkeys(("StopGradient", "Copy", "ConvertToTensor"), lambda call, x: array_of(x, call.dtype)),
     "Cast": _cast, "GetItem": _item, "Stack": _joined, "Concatenate": _joined, "Unstack": _unstacked, "Split": _split,
     "Prod": _reduced("multiply"), "Sum": _reduced("add"), "Max": _reduced("maximum"), "Min": _reduced("minimum"),
@@ -226,26 +200,43 @@ ALONE: dict[str, Rule] = {
     "BandPart": _shaped(lambda x, of: x * band(x.shape[-2], x.shape[-1], of("lower"), of("upper"))),
 }  # fmt: skip
 
-
-def band(rows: int, columns: int, lower: int, upper: int) -> Array:
-    """Where an entry lies at most `lower` below and `upper` above the diagonal; -1: any distance."""
-    away = np.arange(columns) - np.arange(rows)[:, None]
-    return np.asarray(((lower < 0) | (away >= -lower)) & ((upper < 0) | (away <= upper)))
+#: merge layers that are elementwise functions of two
+MERGES = {"Add": "add", "Subtract": "subtract", "Multiply": "multiply", "Maximum": "maximum", "Minimum": "minimum"}
 
 
-def entries(call: LayerCall, given: Any) -> list[Any]:
-    """A shape of the file as a list of numbers (None: -1) and Sizes."""
-    if isinstance(given, Sizes):
-        return [n if isinstance(n, Size) else int(n) for n in given.array.reshape(-1)]
-    several = given if isinstance(given, (list, tuple, np.ndarray)) else [given]
-    made = list[Any]()
-    for n in several:
-        if isinstance(n, Sizes):
-            made += entries(call, n)
-        elif n is None or isinstance(n, Size):
-            made.append(-1 if n is None else n)
-        elif isinstance(n, (int, np.integer)) and not isinstance(n, bool):
-            made.append(int(n))
-        else:
-            call.refuse(f"the shape {given!r}")
-    return made
+def evaluated(call: LayerCall, args: Sequence[Any], takes_sizes: bool) -> tuple[Any, list[Any]]:
+    """The result of a call on sizes and constants alone (None: there is none), and the arguments with known sizes as numbers.
+
+    Refuses sizes that a call would have to compute with: the batch's, and others where no op reads them."""
+    name = call.layer.class_name
+    if call.layer.module == "ops" and name in EVALUATED and args and not has_tensors([args, call.kwargs]):
+        made = EVALUATED[name](call, *args)
+        return (made if isinstance(made, list) else None if made is None else tidy(made)), list(args)
+    if not call.layer.module:
+        return _layer(call, name, args), list(args)
+    call.kwargs, made = plain(call.kwargs), plain(list(args))
+    if not takes_sizes:
+        for found in leaves([made, call.kwargs], Sizes):
+            if any(isinstance(n, Size) and n.of_batch for n in found.array.flat):
+                call.refuse(BATCH)
+            if name not in PAIRS or found.array.ndim:
+                call.refuse("a size that is unknown enters it")
+    return None, made
+
+
+def _layer(call: LayerCall, name: str, args: Sequence[Any]) -> Any:
+    """Layers that people call on constants: an Embedding of positions, and the sum with what it gives."""
+    if name == "Embedding" and len(args) == 1 and not has_tensors(args):
+        places = array_of(args[0], call.dtype)
+        if places.dtype.kind in "iu":
+            return Sizes(call.weights["embeddings"][places])
+    xs = args[0] if len(args) == 1 and isinstance(args[0], list) else []
+    known = [x.known if isinstance(x, Sizes) else isinstance(x, Value) for x in xs]
+    if name in MERGES and len(xs) >= 2 and all(known):
+        total = plain(xs[0])
+        for x in xs[1:]:
+            total = binary(call, MERGES[name], total, plain(x))
+        return total
+    if needs_evaluation(args, call.kwargs):
+        call.refuse("is called on sizes or constants of the model")
+    return None
