@@ -5,6 +5,7 @@ The table is EVALUATED; sizes.py tells what Sizes are.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from npinfer.ops.registry import LayerCall, Value
 from npinfer.ops.sizes import BATCH, Size, Sizes, bounded, has_tensors, needs_evaluation, plain
 from npinfer.trees import leaves
 
+Rule = Callable[..., Any]
 #: by function: the second operand that changes nothing
 NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "floor_divide": 1, "divide": 1}
 #: by comparison: what it gives for equal operands
@@ -57,14 +59,14 @@ def array_of(item: Any, dtype: np.dtype[Any]) -> Array:
 
 def tidy(array: Any) -> Sizes:
     """Numbers that have lost their last Size become an array of numbers again."""
-    array = np.asarray(array, object) if isinstance(array, Size) or not isinstance(array, np.ndarray) else array
+    array = array if isinstance(array, np.ndarray) else np.asarray(array, object)
     if array.dtype == object and not any(isinstance(n, Size) for n in array.flat):
         array = np.asarray(array.tolist())
         array = array.astype(np.int32) if array.dtype == np.int64 else array
     return Sizes(array)
 
 
-def _binary(kind: str) -> Callable[..., Any]:
+def _binary(kind: str) -> Rule:
     def rule(call: LayerCall, a: Any, b: Any) -> Any:
         a, b = array_of(a, call.dtype), array_of(b, call.dtype)
         if a.dtype == object or b.dtype == object:
@@ -77,7 +79,7 @@ def _binary(kind: str) -> Callable[..., Any]:
     return rule
 
 
-def _unary(kind: str) -> Callable[..., Any]:
+def _unary(kind: str) -> Rule:
     def rule(call: LayerCall, x: Any) -> Any:
         array = array_of(x, call.dtype)
         if array.dtype == object:
@@ -96,17 +98,17 @@ def _cast(call: LayerCall, x: Any) -> Any:
     return np.frompyfunc(lambda n: Size("cast", (n, dtype)) if isinstance(n, Size) else dtype.type(n).item(), 1, 1)(array)
 
 
-def _reduced(kind: str) -> Callable[..., Any]:
+def _reduced(kind: str) -> Rule:
     def rule(call: LayerCall, x: Any) -> Any:
         array, axis = array_of(x, call.dtype), call.config.get("axis")
         if array.dtype != object:
             axes = tuple(axis) if isinstance(axis, list) else axis
             function = getattr(np, {"multiply": "prod", "add": "sum", "maximum": "max", "minimum": "min"}[kind])
             return np.asarray(function(array, axis=axes, keepdims=bool(call.config.get("keepdims")))).astype(array.dtype)
-        total: Any = None
-        for n in array.ravel():
-            total = n if total is None else combined(kind, total, n)
-        return total if array.ndim == 1 else None
+        if array.ndim != 1:
+            call.refuse("one of several axes of sizes that are unknown")
+        total = functools.reduce(lambda a, b: combined(kind, a, b), array)
+        return np.array([total], object) if call.config.get("keepdims") else total
 
     return rule
 
@@ -153,7 +155,7 @@ def _one_hot(call: LayerCall, x: Any) -> Any:
     return (array[..., None] == np.arange(classes)).astype(dtype_named(call, call.config.get("dtype")))
 
 
-def _shaped(function: Callable[[Array, Callable[[str], Any]], Any]) -> Callable[..., Any]:
+def _shaped(function: Callable[[Array, Callable[[str], Any]], Any]) -> Rule:
     """A function (array, settings of the config) of NumPy's."""
 
     def rule(call: LayerCall, x: Any) -> Any:
@@ -177,8 +179,7 @@ def _taken(call: LayerCall, x: Any, indices: Any) -> Any:
     return np.take(array_of(x, call.dtype), array_of(indices, call.dtype), axis=plain(call.setting("axis")))
 
 
-Rule = Callable[..., Any]
-#: by operation: its result, an array or a list of Sizes, for arguments without tensors. None: there is none
+#: by operation: a function of (call, *arguments without tensors) → an array, a Size, or a list of Sizes
 EVALUATED: dict[str, Rule] = {
     **{name: _binary(rule.kind) for name, rule in PAIRS.items()},
     **{name: _unary(rule.kind) for name, rule in SINGLES.items()},
@@ -211,7 +212,7 @@ def evaluated(call: LayerCall, args: Sequence[Any], takes_sizes: bool) -> tuple[
     name = call.layer.class_name
     if call.layer.module == "ops" and name in EVALUATED and args and not has_tensors([args, call.kwargs]):
         made = EVALUATED[name](call, *args)
-        return (made if isinstance(made, list) else None if made is None else tidy(made)), list(args)
+        return made if isinstance(made, list) else tidy(made), list(args)
     if not call.layer.module:
         return _layer(call, name, args), list(args)
     call.kwargs, made = plain(call.kwargs), plain(list(args))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npinfer.errors import ShapeError
-from npinfer.ops.arithmetic import binary, unary
+from npinfer.ops.arithmetic import Where, binary, unary
 from npinfer.ops.cast import as_float
 from npinfer.ops.indexing import GetItem
 from npinfer.ops.joining import Pad, Tile, joined
@@ -48,6 +48,7 @@ def _number(call: LayerCall, name: str) -> int:
 
 
 def cropped(call: LayerCall, x: Value, top: int, left: int, height: int, width: int) -> Value:
+    """The box of height x width pixels from (top, left) on."""
     h, w = _sizes(call, x)
     if top + height > h or left + width > w:
         raise ShapeError(f"layer {call.name!r}: a crop beyond an image of {h} x {w}")
@@ -57,7 +58,7 @@ def cropped(call: LayerCall, x: Value, top: int, left: int, height: int, width: 
 
 
 def framed(call: LayerCall, x: Value, top: int, left: int, height: int, width: int) -> Value:
-    """x at (top, left) in an image of zeros."""
+    """x at (top, left) in height x width zeros."""
     h, w = _sizes(call, x)
     below, right = height - top - h, width - left - w
     if below < 0 or right < 0:
@@ -187,8 +188,6 @@ def rgb_to_hsv(call: LayerCall, x: Value) -> Any:
 
     def sector(p: Value, q: Value, start: float) -> Value:
         return binary(call, "add", binary(call, "divide_no_nan", binary(call, "subtract", p, q), range_), start)
-
-    from npinfer.ops.arithmetic import Where
 
     red, green = (binary(call, "equal", p, value) for p in (r, g))
     hue = call.emit(Where(), green, sector(b, r, 2.0), sector(r, g, 4.0))

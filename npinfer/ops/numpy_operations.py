@@ -11,7 +11,7 @@ from npinfer.ops.arithmetic import BOOL, Where, binary, operands, unary
 from npinfer.ops.cast import as_float
 from npinfer.ops.encoding import Count, Digitize
 from npinfer.ops.image_operations import cropped, framed
-from npinfer.ops.indexing import GetItem, part
+from npinfer.ops.indexing import GetItem, part, split
 from npinfer.ops.joining import joined
 from npinfer.ops.operands import cast, common, dtype_named
 from npinfer.ops.pool import AdaptivePool
@@ -144,8 +144,6 @@ def third_axis(call: LayerCall, x: Any) -> Any:
         if not all(isinstance(v, Value) and len(v.shape) >= 2 for v in x):
             call.refuse("joins something other than tensors of three axes")
         return joined(call, list(x), 1)
-    from npinfer.ops.indexing import split
-
     return split(call, x)
 
 

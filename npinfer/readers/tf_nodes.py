@@ -153,31 +153,11 @@ NODE_OPS = {
     "StopGradient": "stop_gradient",
     **{
         n: f"math.{n.lower()}"
-        for n in [
-            "Abs",
-            "Sign",
-            "Square",
-            "Sqrt",
-            "Rsqrt",
-            "Exp",
-            "Expm1",
-            "Log",
-            "Log1p",
-            "Sin",
-            "Cos",
-            "Tan",
-            "Asinh",
-            "Acosh",
-            "Atanh",
-            "Sinh",
-            "Cosh",
-            "Floor",
-            "Ceil",
-            "Round",
-            "Erf",
-        ]
+        for n in (
+            *("Abs", "Sign", "Square", "Sqrt", "Rsqrt", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Asin", "Acos"),
+            *("Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Floor", "Ceil", "Round", "Rint", "Reciprocal", "Erf"),
+        )
     },
-    **{n: f"math.{n.lower()}" for n in ["Reciprocal", "Rint", "Asin", "Acos", "Atan"]},
     **{n: f"nn.{n.lower()}" for n in ["Relu", "Relu6", "Elu", "Selu", "Softsign", "Softplus", "Sigmoid", "Tanh", "Softmax"]},
 }
 

@@ -1,12 +1,16 @@
 """TensorFlow functions that tf.keras records as layers (TFOpLambda, SlicingOpLambda, TensorFlowOpLayer) → the Keras 3
-operation that means the same. What isn't in the tables keeps its TensorFlow name, so that lowering refuses it by name."""
+operation that means the same. What isn't in the tables keeps its TensorFlow name, so that lowering refuses it by name.
+
+To add a function, add a row to RULES (tf_rules.py, tf_array_rules.py). The graph nodes of TensorFlow 2.0 to 2.3 have tables of
+their own (tf_nodes.py): NODE_OPS where a node is one of these functions, NODES where its inputs are its settings.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from npinfer.readers import tf_nodes
@@ -25,10 +29,8 @@ def modern(layer: Layer) -> Layer:
         return layer
     short = re.sub(r"^(tf\.|compat\.v1\.|raw_ops\.)+", "", name)
     short = _variant(ALIASES.get(short, short), layer)
-    if short in ("math.add_n", "math.accumulate_n"):  # a sum of a list, as the merge layer's
-        return layer.replace(class_name="Add", config={}, calls=tuple(Call(c.args[:1]) for c in layer.calls), dtype=None)
-    if short == "keras.backend.batch_flatten":
-        return layer.replace(class_name="Flatten", config={}, calls=tuple(Call(c.args[:1]) for c in layer.calls), dtype=None)
+    if short in _LAYERS:
+        return _layer(layer, _LAYERS[short], [Call(c.args[:1]) for c in layer.calls])
     rule = RULES.get(short) or RULES.get(f"math.{short}")
     if rule is None or len({_shape_of(rule, c) for c in layer.calls}) > 1:
         return _named(layer, f"tf.{name}")
@@ -62,19 +64,21 @@ def _bind(rule: Rule, call: Call) -> tuple[Call, dict[str, Any]] | None:
     args += [kwargs.pop(name) for name in rule.tensors[len(args) :] if name in kwargs]
     if rule.operation == "Einsum":
         args, kwargs = _einsum(args, kwargs)
-    config, open_ = dict(rule.fixed), dict[str, Any]()
-    for name, key in rule.config.items():
-        if name in kwargs:
-            found = kwargs.pop(name)
-            (open_ if holds(found, TensorRef) else config)[key] = found
+    config = {**rule.fixed, **{key: kwargs.pop(name) for name, key in rule.config.items() if name in kwargs}}
     if rule.operation == "TakeEach":
         kwargs.pop("batch_dims", None)
     if rule.operation in ("MaxPool", "AveragePool"):
         kwargs = {k: v for k, v in kwargs.items() if k not in ("pooling_type", "dilation_rate") or (k == "dilation_rate" and v)}
     if any(name not in IDLE or (IDLE[name] and v not in IDLE[name]) for name, v in kwargs.items()):
         return None
-    config = {k: v for k, v in config.items() if k not in open_}
-    return Call(tuple(args), open_), _FINISH[rule.operation](config) if rule.operation in _FINISH else config
+    return _bound(rule.operation, tuple(args), config)
+
+
+def _bound(operation: str, args: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Call, dict[str, Any]]:
+    """The call, which takes the settings that hold tensors, and the operation's config."""
+    open_ = {k: v for k, v in settings.items() if holds(v, TensorRef)}
+    config = {k: v for k, v in settings.items() if k not in open_}
+    return Call(args, open_), _FINISH[operation](config) if operation in _FINISH else config
 
 
 def _einsum(args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -144,6 +148,14 @@ _FINISH: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
+#: functions that are the work of a layer that Keras has
+_LAYERS = {"math.add_n": "Add", "math.accumulate_n": "Add", "keras.backend.batch_flatten": "Flatten"}
+
+
+def _layer(layer: Layer, class_name: str, calls: Sequence[Call]) -> Layer:
+    return layer.replace(class_name=class_name, config={}, calls=tuple(calls), dtype=None)
+
+
 def _named(layer: Layer, class_name: str) -> Layer:
     return Layer(class_name, layer.name, {}, layer.calls, None, "ops", layer.trainable)
 
@@ -165,11 +177,9 @@ def _node_def(layer: Layer) -> Layer:
         found = tf_nodes.bound(node, flat)
         if found is None:
             return _named(layer, f"TensorFlow op {op}")
-        operation, given = found.operation, found.config
-        open_ = {k: v for k, v in given.items() if holds(v, TensorRef)}
-        plain = {k: v for k, v in given.items() if k not in open_}
-        config = _FINISH[operation](plain) if operation in _FINISH else plain
-        calls.append(Call(found.args, open_))
+        operation = found.operation
+        made, config = _bound(operation, found.args, found.config)
+        calls.append(made)
     if operation == "Add list":
-        return layer.replace(class_name="Add", config={}, calls=tuple(calls), dtype=None)
+        return _layer(layer, "Add", calls)
     return Layer(operation, layer.name, config, tuple(calls), None, "ops", layer.trainable)
