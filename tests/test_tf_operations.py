@@ -13,7 +13,7 @@ import pytest
 
 import npinfer
 from npinfer.errors import UnsupportedError
-from npinfer.graph import Array
+from npinfer.graph import Array, Graph
 from npinfer.readers import tf_nodes, tfops
 from npinfer.readers.archive import Archive, Call, Layer, Model, TensorRef, Version
 from npinfer.readers.lower import lower
@@ -66,12 +66,20 @@ def test_bound_and_single_samples_give_the_same(path: Path) -> None:
         assert all(len(y) == 0 for y in model([x[:0] for x in xs]))
 
 
-def shaped(function: str, *args: Any, **kwargs: Any) -> Any:
-    """A model of x (?, 4), its shape s, and a function of these."""
+def shaped(function: str, *args: Any, before: Layer = SHAPE, **kwargs: Any) -> Graph:
+    """A model of x (?, 4), another layer (its shape s), and a function of these."""
     entrance = Layer("InputLayer", "x", {"shape": (None, 4), "dtype": "float32"}, (Call(),))
     made = Layer("TFOpLambda", "f", {"function": function}, (Call(args, kwargs),))
-    model = Model("model", (entrance, tfops.modern(SHAPE), tfops.modern(made)), X, TensorRef("f", 0, 0))
+    model = Model("model", (entrance, tfops.modern(before), tfops.modern(made)), X, TensorRef("f", 0, 0))
     return lower(Archive(model, {}, (), Version(2, (2, 15), True), "file")).graph
+
+
+def test_constants_are_evaluated_while_lowering() -> None:
+    given = Call(([0, 2],), {"depth": 4, "on_value": 2.0, "off_value": -1.0})
+    graph = shaped("math.add", X, S, before=Layer("TFOpLambda", "s", {"function": "one_hot"}, (given,)))
+    assert len(graph.nodes) == 1
+    (y,) = graph(np.zeros((1, 2, 4), np.float32))
+    np.testing.assert_array_equal(y, [[[2, -1, -1, -1], [-1, -1, 2, -1]]])
 
 
 MIXED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
@@ -84,6 +92,7 @@ MIXED: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("broadcast_to", ([[1.0], [2.0]],), {"shape": S}, "a constant of shape"),
     ("slice", (X,), {"begin": [0, 0, 0], "size": [2, -1, -1]}, "cuts the batch axis"),
     ("slice", (X,), {"begin": [0, 0, 0], "size": [-1, S, -1]}, "size that is unknown"),
+    ("strided_slice", (X, S, [0, 0, 0], [1, 1, 1]), {"begin_mask": 1, "end_mask": 7}, "starts behind the last entry"),
     ("strided_slice", (X, [1, 0], [2, 0], [1, 1]), {}, "touches the batch axis"),
     ("identity", (S,), {}, "returns a shape or a constant"),
     ("range", (S,), {}, "a range over a size that is unknown"),

@@ -152,7 +152,8 @@ def _one_hot(call: LayerCall, x: Any) -> Any:
     if array.dtype == object or call.config.get("axis", -1) != -1:
         call.refuse("one_hot of sizes that are unknown, or along another axis than the last")
     bounded(call, array.size, classes)
-    return (array[..., None] == np.arange(classes)).astype(dtype_named(call, call.config.get("dtype")))
+    on, off = (call.config.get(n, k) for n, k in (("on_value", 1), ("off_value", 0)))
+    return np.where(array[..., None] == np.arange(classes), on, off).astype(dtype_named(call, call.config.get("dtype")))
 
 
 def _shaped(function: Callable[[Array, Callable[[str], Any]], Any]) -> Rule:

@@ -118,7 +118,8 @@ def get_item(call: LayerCall, x: Value, key: Any) -> Value:
         at = next(k for k, item in enumerate(several) if item is Ellipsis)
         taken = sum(k is not None for k in several) - 1
         several[at : at + 1] = [slice(None)] * max(len(x.shape) + 1 - taken, 0)
-    if not several or several[0] not in (slice(None), slice(0, None), slice(None, None, 1)):
+    first = several[0] if several else None
+    if not isinstance(first, slice) or first.start or first.stop is not None or first.step not in (None, 1):
         call.refuse(f"the index {key!r} touches the batch axis; npinfer never mixes samples")
     key_of_sample = tuple(several[1:])
     if not all(k is None or isinstance(k, slice) or (isinstance(k, int) and not isinstance(k, bool)) for k in key_of_sample):
@@ -129,9 +130,10 @@ def get_item(call: LayerCall, x: Value, key: Any) -> Value:
 def _without_sizes(call: LayerCall, x: Value, key: Any, at: int) -> Any:
     """An index whose bounds are the size of the axis itself, or a number less: as None, or as a number from the end."""
     if isinstance(key, slice):
-        bounds = (_without_sizes(call, x, n, at) for n in (key.start, key.stop, key.step))
-        start, stop, step = (None if n is WHOLE else n for n in bounds)
-        return slice(start, stop, step)
+        start, stop, step = (_without_sizes(call, x, n, at) for n in (key.start, key.stop, key.step))
+        if start is WHOLE or step is WHOLE or (stop is WHOLE and step is not None and step < 0):
+            call.refuse("a slice that starts behind the last entry of an axis whose size is unknown")
+        return slice(start, None if stop is WHOLE else stop, step)
     size = key.array.item() if isinstance(key, Sizes) and not key.array.ndim else key
     if not isinstance(size, Size):
         return key

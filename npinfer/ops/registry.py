@@ -11,7 +11,7 @@ A layer is one function beside its op, in one file of this folder:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -142,6 +142,7 @@ class NeedsFunction(str):
 
 
 LayerFunction = Callable[..., Any]
+F = TypeVar("F", bound=LayerFunction)
 Variables = Callable[["Config"], Iterable["str | Variable"]]
 Check = Callable[["Config"], Iterable[str]]
 #: (config, weights) -> per-sample shape of the input, where a file's config doesn't say it; None where weights don't tell
@@ -184,10 +185,10 @@ def layer(
     check: Check = _none,
     input_shape: InputShape = _unknown,
     quantized: tuple[str, ...] = (),
-) -> Callable[[LayerFunction], LayerFunction]:
+) -> Callable[[F], F]:
     """Register the decorated function as the lowering of these Keras layer classes."""
 
-    def register(function: LayerFunction) -> LayerFunction:
+    def register(function: F) -> F:
         for name in class_names:
             LAYERS[name] = LayerType(name, function, variables, mask, check, input_shape, quantized)
         return function
@@ -195,10 +196,10 @@ def layer(
     return register
 
 
-def operation(*class_names: str, mask: str = "stop", takes: tuple[str, ...] = ()) -> Callable[[LayerFunction], LayerFunction]:
+def operation(*class_names: str, mask: str = "stop", takes: tuple[str, ...] = ()) -> Callable[[F], F]:
     """Register the decorated function as the lowering of these Keras 3 operations (keras.ops.*) inside functional models."""
 
-    def register(function: LayerFunction) -> LayerFunction:
+    def register(function: F) -> F:
         for name in class_names:
             OPERATIONS[name] = LayerType(name, function, _none, mask, _none, _unknown, takes=takes)
         return function

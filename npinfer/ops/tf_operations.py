@@ -46,13 +46,7 @@ def slice_operation(call: LayerCall, x: Value, *args: Any) -> Value:
 @operation("StridedSlice", takes=("sizes",))
 def strided_slice(call: LayerCall, x: Value, *args: Any) -> Value:
     """begin, end and strides with TensorFlow's masks, as Python's x[begin:end:strides]."""
-    key = strided_key(call, args)
-    if isinstance(key[0], slice) and key[0].step == 1 and not key[0].start and isinstance(key[0].stop, Size):
-        key[0] = slice(None) if key[0].stop.kind == "batch" else key[0]
-    if isinstance(key[0], slice) and not key[0].start:
-        key[0] = slice(None, key[0].stop, None if key[0].step == 1 else key[0].step)
-    made: Value = get_item(call, x, key)
-    return made
+    return get_item(call, x, strided_key(call, args))
 
 
 @operation("BooleanMask")
