@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
+from installed_keras import file_of, keras
 
 RNG = np.random.default_rng(0)
 ROWS = 3
@@ -28,13 +25,6 @@ sum mean max min prod std var all any argmax argmin amax amin median count_nonze
 nanmin nanprod
 """
 POSITIVE, WITHIN_ONE = "sqrt rsqrt log log1p log2 log10 reciprocal", "arcsin arccos arctanh"
-
-
-def file_of(model: Any, suffix: str) -> np.ndarray:
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model" + suffix)
-        model.save(path)
-        return np.frombuffer(Path(path).read_bytes(), np.uint8)
 
 
 def operations() -> dict[str, Any]:

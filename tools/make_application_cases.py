@@ -19,14 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-import keras
 import numpy as np
 from application_weights import weight
 from draws import draw
+from installed_keras import keras, weights
 
 A, ROWS = keras.applications, 2
 #: (function, input size, options): what the tests run
@@ -54,13 +52,11 @@ if hasattr(A, "ConvNeXtTiny"):
 
 def variables(model: Any) -> list[tuple[str, list[tuple[str, tuple[int, ...]]]]]:
     """By layer, in the order of get_weights: the last part of each weight's name, and its shape."""
-    found = []
-    for layer in model.layers:
-        held = [*layer.trainable_weights, *layer.non_trainable_weights]
-        names = [(getattr(v, "path", None) or v.name).rpartition("/")[2].removesuffix(":0") for v in held]
-        if held:
-            found.append((layer.name, [(n, tuple(int(k) for k in v.shape)) for n, v in zip(names, held)]))
-    return found
+    return [
+        (layer, [(n.rpartition("/")[2].removesuffix(":0"), tuple(int(k) for k in v.shape)) for n, v in held])
+        for layer, held in weights(model)
+        if held
+    ]
 
 
 def built(name: str, floatx: str) -> Any:

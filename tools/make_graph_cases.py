@@ -10,20 +10,15 @@ One compressed .npz for all: "NAME/file" (the bytes of the saved .h5), "NAME/x0"
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-
-import keras
 import numpy as np
-from graph_operations import RNG, ROWS, file_of, operations
+from graph_operations import RNG, ROWS, operations
+from installed_keras import KERAS3, file_of, keras
 
 L = keras.layers
-KERAS3 = keras.__version__.startswith("3")
 CASES: dict[str, tuple[Any, ...]] = {}
 
 

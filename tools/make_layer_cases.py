@@ -9,18 +9,13 @@ lists them, "NAME/w/LAYER/K" with their names in "NAME/names" (JSON: [[layer, [w
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-
-import keras
 import numpy as np
+from installed_keras import KERAS3, keras, weights
 
 L = keras.layers
-KERAS3 = keras.__version__.startswith("3")
 RNG = np.random.default_rng(0)
 ROWS = 5
 SHRINKING = RNG.normal(size=(ROWS, 4, 6)) * 10.0 ** -np.arange(3 * ROWS)[::3, None, None]
@@ -142,10 +137,9 @@ def main() -> None:
         x = np.asarray(options["x"] if "x" in options else 1.5 * RNG.normal(size=(ROWS, *shape)), dtype)
         arrays |= {f"{name}/config": np.array(model.to_json()), f"{name}/x": x, f"{name}/y": model.predict(x, verbose=0)}
         groups = []
-        for layer in model.layers:
-            held = [*layer.trainable_weights, *layer.non_trainable_weights]
-            groups.append([layer.name, [getattr(v, "path", None) or v.name for v in held]])
-            arrays |= {f"{name}/w/{layer.name}/{k}": np.array(v) for k, v in enumerate(held)}
+        for layer, held in weights(model):
+            groups.append([layer, [n for n, _ in held]])
+            arrays |= {f"{name}/w/{layer}/{k}": np.array(v) for k, (_, v) in enumerate(held)}
         arrays[f"{name}/names"] = np.array(json.dumps(groups))
     np.savez_compressed(sys.argv[1], **arrays)
     print(f"{len(CASES)} cases of Keras {keras.__version__}")

@@ -11,19 +11,15 @@ this version lacks, or can't save in a model, is left out and named.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
-import tempfile
-from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+from typing import Any
 
 import numpy as np
+from installed_keras import KERAS3, file_of, keras
 
 SHAPES = {"a": (3, 4), "b": (3, 4), "c": (4, 6, 3), "v": (3,), "i": (3,), "t": (None, 4)}
-#: of TensorFlow: shapes as values first, then functions
+#: an output a line, of the inputs in SHAPES. Of TensorFlow: shapes as values first, then functions
 TENSORFLOW = """
 tf.reshape(a, (tf.shape(a)[0], -1))
 tf.reshape(a, tf.stack([tf.shape(a)[0], 2, 6]))
@@ -105,7 +101,7 @@ tf.reshape(tf.keras.layers.Conv1D(2, 2)(tf.reshape(c, [-1, 6, 3])), [-1, 4, 5, 2
 tf.keras.backend.conv2d(c, np.ones((2, 2, 3, 1), 'float32'), padding='same')
 tf.keras.layers.Embedding(3, 4, embeddings_initializer='uniform')(tf.range(3)) + a
 """
-KERAS3 = """
+KERAS_OPS = """
 o.diagonal(a, offset=1, axis1=1, axis2=2)
 o.trace(a, axis1=2, axis2=1)
 o.cross(a[:, :, :3], b[:, :, 1:])
@@ -140,47 +136,46 @@ o.repeat(a, [1, 0, 2], axis=1)
 """
 
 
-def main() -> None:
-    try:
-        import keras
+def inputs_of(seed: int) -> list[np.ndarray]:
+    """Two rows of numbers for each input."""
+    random = np.random.default_rng(seed)
+    shapes = {n: (2, *(5 if m is None else m for m in s)) for n, s in SHAPES.items()}
+    return [
+        random.integers(0, 3, s).astype("int32") if n == "i" else random.normal(size=s).astype("float32")
+        for n, s in shapes.items()
+    ]
 
-        keras3 = keras.__version__.startswith("3")
-    except ImportError:
-        keras3 = False
-    if keras3:
-        version, names, suffix = keras.__version__, {"o": keras.ops, "np": np}, ".keras"
+
+def outputs_of(lines: list[str], known: dict[str, Any], inputs: dict[str, Any], suffix: str) -> dict[str, Any]:
+    """The tensor that each line gives; lines that fail, or whose model can't be saved, are named and left out."""
+    made = {}
+    for line in lines:
+        try:
+            y = eval(line, {**known, **inputs})
+            file_of(keras.Model([t for n, t in inputs.items() if re.search(rf"\b{n}\b", line)], y), suffix)
+            made[line] = y
+        except Exception as e:
+            print(f"{line}: {type(e).__name__}: {str(e)[:90]!r}")
+    return made
+
+
+def main() -> None:
+    if KERAS3:
+        lines, known, suffix, version = KERAS_OPS, {"o": keras.ops, "np": np}, ".keras", keras.__version__
     else:
         import tensorflow as tf
 
-        keras, version, suffix = tf.keras, tf.__version__, ".h5"
-        names = {"tf": tf, "np": np}
-    random = np.random.default_rng(0)
-    xs = [
-        random.integers(0, 3, (2, *s)).astype("int32")
-        if n == "i"
-        else random.normal(size=(2, *(5 if m is None else m for m in s))).astype("float32")
-        for n, s in SHAPES.items()
-    ]
+        lines, known, suffix, version = TENSORFLOW, {"tf": tf, "np": np}, ".h5", tf.__version__
+    xs = inputs_of(0)
     inputs = {n: keras.Input(s, name=n, dtype="int32" if n == "i" else "float32") for n, s in SHAPES.items()}
-    made = {}
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model" + suffix)
-        for line in (KERAS3 if keras3 else TENSORFLOW).split("\n")[:: int(sys.argv[2]) if len(sys.argv) > 2 else 1]:
-            try:
-                y = eval(line, {**names, **inputs}) if line else None
-                if y is not None:
-                    used = [t for n, t in inputs.items() if re.search(rf"\b{n}\b", line)]
-                    keras.Model(used, y).save(path)  # some can be made but not saved
-                    made[line] = y
-            except Exception as e:
-                print(f"{line}: {type(e).__name__}: {str(e)[:90]!r}")
-        model = keras.Model(list(inputs.values()), list(made.values()))
-        model.save(path)
-        file = np.frombuffer(Path(path).read_bytes(), np.uint8)
+    every = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    made = outputs_of(lines.strip().split("\n")[::every], known, inputs, suffix)
+    model = keras.Model(list(inputs.values()), list(made.values()))
     ys = [np.asarray(y) for y in model(xs)]
     specs = json.dumps([(n, y.dtype.name, y.shape) for n, y in zip(made, ys)])
     held = {f"x{k}": x for k, x in enumerate(xs)}
     flat = np.frombuffer(b"".join(y.tobytes() for y in ys), np.uint8)
+    file = file_of(model, suffix)
     np.savez_compressed(sys.argv[1], **{"operations/file": file, "specs": np.array(specs), "y": flat}, **held)
     print(f"{len(made)} operations of {version}")
 

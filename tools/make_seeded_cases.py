@@ -16,16 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-import keras
 import numpy as np
 from draws import draw
+from installed_keras import KERAS3, keras, weights
 
 L, Input = keras.layers, keras.layers.Input
-KERAS3 = keras.__version__.startswith("3")
 TF2 = keras.__version__.startswith("2.15")
 ROWS = 2
 CASES: dict[str, Callable[[], Any]] = {}  # name: a function that gives (inputs, outputs)
@@ -185,13 +182,11 @@ def main() -> None:
             print(f"{name}: {str(e)[:90]}")
             continue
         layers = []
-        for layer in model.layers:
-            held = [*layer.trainable_weights, *layer.non_trainable_weights]
-            names = [getattr(v, "path", None) or v.name for v in held]
-            shapes = [tuple(w.shape) for w in layer.get_weights()]
-            layer.set_weights([draw(f"{name}/{layer.name}/{k}", s) for k, s in enumerate(shapes)])
+        for layer, held in weights(model):
+            shapes = [tuple(w.shape) for w in model.get_layer(layer).get_weights()]
+            model.get_layer(layer).set_weights([draw(f"{name}/{layer}/{k}", s) for k, s in enumerate(shapes)])
             if held:
-                layers.append([layer.name, [[n, list(s)] for n, s in zip(names, shapes)]])
+                layers.append([layer, [[n, list(s)] for (n, _), s in zip(held, shapes)]])
         inputs = []
         for t in starts:
             shape = [ROWS] + [4 if n is None else int(n) for n in t.shape[1:]]

@@ -26,7 +26,7 @@ PART = re.compile(r"(<!-- begin (\w+) -->\n)(.*?)(<!-- end \2 -->)", re.S)
 #: of keras.activations and keras.ops: one line for all names is enough
 IN_A_LINE = {
     "activation": "Activations, as strings or functions",
-    "operation": "Operations of `keras.ops` in functional models",
+    "operation": "Operations in functional models, of `keras.ops` and of TensorFlow's functions",
 }
 
 
