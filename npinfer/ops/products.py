@@ -192,29 +192,35 @@ def einsum(call: LayerCall, *args: Any) -> Value:
 
 @operation("Dot", "Tensordot")
 def dot(call: LayerCall, *args: Any) -> Value:
-    """Both sum over the last axis of a tensor and the first of a constant; two tensors would meet across the batch."""
+    """Sums over axes of a tensor and of a constant; two tensors would meet across the batch."""
     a, b = operands(call, args, "x1", "x2")
-    axes = call.config.get("axes", 1) if call.layer.class_name == "Tensordot" else 1
     if not isinstance(a, Value) or isinstance(b, Value) or not a.shape:
         call.refuse(f"a product of two tensors {ACROSS}")
     kernel = np.asarray(b)
-    rank = len(a.shape) + 1
+    mine, its = _summed(call, len(a.shape) + 1, kernel)
+    if mine == [len(a.shape) - 1] and its == [0] and kernel.ndim <= 2:
+        y = matrix_product(call, a, kernel.reshape(len(kernel), -1))
+        return y if kernel.ndim == 2 else part(call, y, len(y.shape) - 1, 0)
+    taken = "abcdefghijklm"[: len(a.shape)]
+    fixed = [taken[mine[its.index(k)]] if k in its else "nopqrs"[k] for k in range(kernel.ndim)]
+    left = [c for k, c in enumerate(taken) if k not in mine] + [c for k, c in enumerate(fixed) if k not in its]
+    dtype = promote(a.spec.dtype, kernel.dtype if kernel.dtype.kind != "f" else call.dtype)
+    spelt = f"z{taken},{''.join(fixed)}->z{''.join(left)}"
+    return call.emit(Einsum(spelt, kernel.astype(dtype), 1), cast(call, a, dtype))
+
+
+def _summed(call: LayerCall, rank: int, kernel: Array) -> tuple[list[int], list[int]]:
+    """The sample axes of a tensor (its rank counts the batch) and the axes of a constant that the product sums over."""
+    axes = call.config.get("axes", 1) if call.layer.class_name == "Tensordot" else 1
+    odd = f"axes={axes!r} with a constant of shape {list(kernel.shape)}"
     if isinstance(axes, (list, tuple)) and len(axes) == 2:
         mine, its = (list(x) if isinstance(x, (list, tuple)) else [x] for x in axes)
     elif isinstance(axes, int) and 0 < axes < min(rank, kernel.ndim + 1):
         mine, its = list(range(rank - axes, rank)), list(range(axes))
     else:
-        call.refuse(f"axes={axes!r} with a constant of shape {list(kernel.shape)}")
-    places = [sample_axis(call, k, rank, "axes") for k in mine]
+        call.refuse(odd)
+    mine = [sample_axis(call, k, rank, "axes") for k in mine]
     its = [k % max(kernel.ndim, 1) for k in its]
-    if len(set(places)) != len(mine) or len(set(its)) != len(mine) or not 1 <= kernel.ndim <= 6:
-        call.refuse(f"axes={axes!r} with a constant of shape {list(kernel.shape)}")
-    if places == [rank - 2] and its == [0] and kernel.ndim <= 2:
-        y = matrix_product(call, a, kernel.reshape(len(kernel), -1))
-        return y if kernel.ndim == 2 else part(call, y, len(y.shape) - 1, 0)
-    taken = "abcdefghijklm"[: rank - 1]
-    fixed = [taken[places[its.index(k)]] if k in its else "nopqrs"[k] for k in range(kernel.ndim)]
-    left = [c for k, c in enumerate(taken) if k not in places] + [c for k, c in enumerate(fixed) if k not in its]
-    dtype = promote(a.spec.dtype, kernel.dtype if kernel.dtype.kind != "f" else call.dtype)
-    spelt = f"z{taken},{''.join(fixed)}->z{''.join(left)}"
-    return call.emit(Einsum(spelt, kernel.astype(dtype), 1), cast(call, a, dtype))
+    if not len(mine) == len(its) == len(set(mine)) == len(set(its)) or not 1 <= kernel.ndim <= 6:
+        call.refuse(odd)
+    return mine, its

@@ -46,7 +46,7 @@ class PerSample(Op):
         return np.repeat(self.array[None], len(x), axis=0)
 
 
-def resolved(sizes: Sequence[Any], shapes: Sequence[Sequence[int | None]]) -> list[int | None]:
+def _resolved(sizes: Sequence[Any], shapes: Sequence[Sequence[int | None]]) -> list[int | None]:
     """Sizes in which a pair (input, axis) stands for the size of that axis."""
     return [shapes[n[0]][n[1]] if isinstance(n, tuple) else n for n in sizes]
 
@@ -57,13 +57,13 @@ class SizedReshape(Op):
     sizes: tuple[Any, ...]
 
     def infer(self, x: Spec, *like: Spec) -> Spec:
-        found = resolved(self.sizes, [s.shape for s in like])
+        found = _resolved(self.sizes, [s.shape for s in like])
         if None in found:
             return Spec(tuple(None if n == -1 else n for n in found), x.dtype)
         return Reshape(tuple(n for n in found if n is not None)).infer(x)
 
     def __call__(self, x: Array, *like: Array) -> Array:
-        sizes = resolved(self.sizes, [a.shape[1:] for a in like])
+        sizes = _resolved(self.sizes, [a.shape[1:] for a in like])
         return Reshape(tuple(n for n in sizes if n is not None))(x)
 
 
@@ -73,13 +73,13 @@ class SizedTile(Op):
     repeats: tuple[Any, ...]
 
     def infer(self, x: Spec, *like: Spec) -> Spec:
-        found = resolved(self.repeats, [s.shape for s in like])
+        found = _resolved(self.repeats, [s.shape for s in like])
         if len(found) != len(x.shape):
             raise ShapeError(f"repeats {list(self.repeats)} don't fit {len(x.shape)} axes a sample")
         return Spec(tuple(None if n is None or r is None else n * r for n, r in zip(x.shape, found)), x.dtype)
 
     def __call__(self, x: Array, *like: Array) -> Array:
-        return Tile(tuple(n or 0 for n in resolved(self.repeats, [a.shape[1:] for a in like])))(x)
+        return Tile(tuple(n or 0 for n in _resolved(self.repeats, [a.shape[1:] for a in like])))(x)
 
 
 def _read(call: LayerCall, sizes: Sequence[Any]) -> tuple[tuple[Any, ...], list[Value]]:
@@ -116,7 +116,7 @@ def tiled(call: LayerCall, x: Value, repeats: Sequence[Any]) -> Value:
     return call.emit(SizedTile(made), x, *like) if like else call.emit(Tile(tuple(map(int, made))), x)
 
 
-def spread(call: LayerCall, array: Array, target: Sequence[Any]) -> Value:
+def _spread(call: LayerCall, array: Array, target: Sequence[Any]) -> Value:
     """A constant broadcast to a shape whose first entry is the size of the batch."""
     batch = target[0].operands[0]
     shape = (1,) * (len(target) - array.ndim) + array.shape
@@ -140,7 +140,7 @@ def filled(call: LayerCall, array: Array, target: Sequence[Any]) -> Value | Size
         return Sizes(np.ascontiguousarray(np.broadcast_to(array, target)))
     if not is_batch(target[0]):
         call.refuse("a constant whose shape is unknown and doesn't start with the size of the batch")
-    return spread(call, array, target)
+    return _spread(call, array, target)
 
 
 def repeated(call: LayerCall, array: Array, repeats: list[Any]) -> Value | Sizes:
@@ -154,9 +154,9 @@ def repeated(call: LayerCall, array: Array, repeats: list[Any]) -> Value | Sizes
         call.refuse("a constant repeated by a size that is unknown")
     if any(isinstance(n, Size) for n in repeats[1:]):
         sizes: list[Any] = [n if isinstance(n, Size) else n * m for n, m in zip(repeats[1:], array.shape[1:])]
-        return spread(call, array, [repeats[0], *sizes])
+        return _spread(call, array, [repeats[0], *sizes])
     whole = np.tile(array, (1, *repeats[1:]))
-    return spread(call, whole, [repeats[0], *whole.shape[1:]])
+    return _spread(call, whole, [repeats[0], *whole.shape[1:]])
 
 
 def measured(call: LayerCall, size: Any, rank: int) -> Any:

@@ -203,38 +203,42 @@ def bound(node: Mapping[str, Any], given: Sequence[Any]) -> Bound | None:
         return None
     args = tuple(v for key, v in zip(rule.inputs, given) if not key)
     config |= {key: v for key, v in zip(rule.inputs, given) if key}
-    refine = REFINE.get(rule.operation)
-    return Bound(rule.operation, args, config) if refine is None else refine(rule.operation, args, config)
+    made, refine = Bound(rule.operation, args, config), _REFINE.get(rule.operation)
+    return made if refine is None else refine(made)
 
 
-def _take(operation: str, args: tuple[Any, ...], config: dict[str, Any]) -> Bound | None:
-    within = config.pop("batch_dims", 0)
-    return Bound({0: "Take", 1: "TakeEach"}[within], args, config) if within in (0, 1) else None
+def _take(node: Bound) -> Bound | None:
+    within = node.config.pop("batch_dims", 0)
+    if within not in (0, 1):
+        return None
+    return node._replace(operation="TakeEach") if within else node
 
 
-def _squeeze(operation: str, args: tuple[Any, ...], config: dict[str, Any]) -> Bound:
-    return Bound(operation, args, {"axis": config.get("axis") or None})
+def _squeeze(node: Bound) -> Bound:
+    """No axes are all axes of size 1."""
+    return node._replace(config={"axis": node.config.get("axis") or None})
 
 
-def _channels_last(operation: str, args: tuple[Any, ...], config: dict[str, Any]) -> Bound | None:
-    """Windows as the functions have them: data_format is spelled nhwc here."""
-    pairs = config.pop("explicit", [])
-    if config.get("padding") == "explicit":
-        config["padding"] = [list(pairs[k : k + 2]) for k in range(0, len(pairs), 2)]
-    return None if config.pop("data_format", "nhwc") not in ("nhwc", "ndhwc") else Bound(operation, args, config)
+def _channels_last(node: Bound) -> Bound | None:
+    """Windows as the functions have them: data_format is spelled nhwc here, and pairs of padding stand in one list."""
+    pairs = node.config.pop("explicit", [])
+    if node.config.get("padding") == "explicit":
+        node.config["padding"] = [list(pairs[k : k + 2]) for k in range(0, len(pairs), 2)]
+    return node if node.config.pop("data_format", "nhwc") in ("nhwc", "ndhwc") else None
 
 
-def _main_diagonal(operation: str, args: tuple[Any, ...], config: dict[str, Any]) -> Bound | None:
+def _main_diagonal(node: Bound) -> Bound | None:
     plain = {"k": 0, "num_rows": -1, "num_cols": -1, "padding_value": 0}
-    odd = any(config.pop(k, v) != v for k, v in plain.items())
-    return None if odd else Bound(operation, args, config)
+    odd = any(node.config.pop(k, v) != v for k, v in plain.items())
+    return None if odd else node
 
 
-def _resize(operation: str, args: tuple[Any, ...], config: dict[str, Any]) -> Bound | None:
-    return None if config.pop("align_corners", False) else Bound(operation, args, config)
+def _resize(node: Bound) -> Bound | None:
+    return None if node.config.pop("align_corners", False) else node
 
 
-REFINE: dict[str, Callable[[str, tuple[Any, ...], dict[str, Any]], Bound | None]] = {
+#: by operation: a node's settings as the function of the same meaning has them; None where none has
+_REFINE: dict[str, Callable[[Bound], Bound | None]] = {
     "Take": _take,
     "Squeeze": _squeeze,
     "Resize": _resize,
