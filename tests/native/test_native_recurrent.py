@@ -12,7 +12,8 @@ import pytest
 from native_cells import CELLS, N_IN, F, arrays, check, make, walk
 
 from npinfer.executors.native.executor import NativeExecutor
-from npinfer.executors.native.program import NotNative, Program
+from npinfer.executors.native.program import Program
+from npinfer.executors.native.rules import NotNative
 from npinfer.graph import Graph, Node, Spec
 from npinfer.ops.activations import Activation
 from npinfer.ops.recurrent import MaskedStep

@@ -24,6 +24,7 @@ from npinfer.executors.native.opcodes import (
     ACTIVATION,
     ARENA,
     BACKWARDS,
+    BYTES,
     CELLS,
     LINE,
     MASKED,
@@ -200,6 +201,7 @@ def cell_row(row, frame, m):
         z_stride += LINE
     z = h + 4 * n
     mask, mask_stride = operand(row, MORE + 9, frame, m)
+    width = 1 if flags & BYTES else 4
     load_states(row, frame, h, stride, n, m)
     done = 0
     while done < steps:
@@ -214,7 +216,7 @@ def cell_row(row, frame, m):
                 project(first, 4 * n_in, kernel, z + r * stride, z_stride, n_in, parts * (n >> 6), part)
         for k in range(part):
             j = part - 1 - k if flags & BACKWARDS else k
-            byte = mask + start + j if flags & MASKED else 0
+            byte = mask + (start + j) * width if flags & MASKED else 0
             advance(row, weights, z + j * z_stride, h, stride, byte, mask_stride, m)
             if flags & MASKED:
                 for r in range(m):

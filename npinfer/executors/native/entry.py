@@ -9,19 +9,9 @@ from npinfer.executors.native import opcodes as op
 from npinfer.executors.native.cells import cell_row
 from npinfer.executors.native.dots import dots
 from npinfer.executors.native.frame import operand
+from npinfer.executors.native.groups import norm_row, reduce_row, softmax_row
 from npinfer.executors.native.images import conv_row
-from npinfer.executors.native.loops import (
-    binary_row,
-    copy_row,
-    finish,
-    finish_sums,
-    gather_row,
-    least_of,
-    map_row,
-    norm_row,
-    reduce_row,
-    softmax_row,
-)
+from npinfer.executors.native.loops import binary_row, copy_row, finish, finish_sums, gather_row, least_of, map_row
 from npinfer.executors.native.opcodes import ARENA, LINE, MORE, OUT, ROW, SIZES, WEIGHTS, A, B
 from npinfer.executors.native.panels import AS_IT_IS, exact_product, exact_product_one, product, product_one
 from npinfer.executors.native.record import (

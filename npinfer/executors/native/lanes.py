@@ -71,6 +71,9 @@ class Lanes:
     def __or__(self, y: Lanes | int) -> Lanes:
         return self._do("", "or_", self, y)
 
+    def __xor__(self, y: Lanes | int) -> Lanes:
+        return self._do("", "xor", self, y)
+
     def __lshift__(self, y: int) -> Lanes:
         return self._do("", "shl", self, y)
 
@@ -163,6 +166,11 @@ def bits(x: Lanes) -> Lanes:
 def floats(x: Lanes) -> Lanes:
     """The same 64 bytes seen as floats."""
     return x.like(x.b.bitcast(x.value, FLOATS))
+
+
+def all_or_nothing(mask: Lanes) -> Lanes:
+    """Floats of 32 ones where the mask is true, of 32 zeros elsewhere."""
+    return floats(mask.like(mask.b.sext(mask.value, INTS)))
 
 
 def to_float(x: Lanes) -> Lanes:

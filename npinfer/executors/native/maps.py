@@ -98,6 +98,14 @@ def activate(kind, x, y, n, p):
         store_tail(y + 4 * whole, n - whole, load(line))
 
 
+def by_bits(operation: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes], Lanes]:
+    return lambda x, y: lanes.floats(operation(lanes.bits(x), lanes.bits(y)))
+
+
+def truth(comparison: Callable[[Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes], Lanes]:
+    return lambda x, y: lanes.all_or_nothing(comparison(x, y))
+
+
 COMBINE: dict[str, Callable[[Lanes, Lanes], Lanes]] = {
     "add": lambda x, y: x + y,
     "subtract": lambda x, y: x - y,
@@ -105,8 +113,17 @@ COMBINE: dict[str, Callable[[Lanes, Lanes], Lanes]] = {
     "divide": lambda x, y: x / y,
     "maximum": lanes.maximum,
     "minimum": lanes.minimum,
-    "replace": lambda x, y: lanes.select(y.is_nan(), x, y),
+    "less": truth(lambda x, y: x < y),
+    "less_equal": truth(lambda x, y: x <= y),
+    "equal": truth(lambda x, y: x.equals(y)),
+    "not_equal": truth(lambda x, y: x.compare("!=", y)),
+    "and": by_bits(lambda x, y: x & y),
+    "and_not": by_bits(lambda x, y: (x ^ -1) & y),
+    "or": by_bits(lambda x, y: x | y),
+    "xor": by_bits(lambda x, y: x ^ y),
+    "differs": truth(lambda x, y: lanes.bits(x).compare("!=", lanes.bits(y))),
 }
+FOLDED = ("add", "multiply", "maximum", "minimum", "or")  # what lanes are combined by
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -127,7 +144,7 @@ def combine_lanes(context: Any, which: Any, x: Any) -> Any:
 
     def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
         x = as_lanes(c, b, f32x16, args[1])
-        emits = {k: lambda f=COMBINE[name]: lanes.across(x, f) for k, name in enumerate(BINARIES)}
+        emits = {BINARIES.index(name): lambda f=COMBINE[name]: lanes.across(x, f) for name in FOLDED}
         return cases(b, args[0], emits, ir.Constant(F32, 0.0))
 
     return types.float32(types.intp, f32x16), codegen

@@ -54,9 +54,11 @@ MATMUL: Final = 12
 #: A walk: how an op goes through its arrays. WALK int64 words: 4 lengths, then for out, a and b 4 strides and a start, in bytes
 WALK: Final = 4 + 3 * 5
 
-#: replace: b, and a where b is NaN
-BINARIES: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "replace")
-REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod")
+ARITHMETIC: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+COMPARISONS: Final = ("less", "less_equal", "equal", "not_equal")  # results: all 32 bits or none
+#: bit by bit (and_not: b where a's aren't set) · differs: whether any bit does
+BINARIES: Final = (*ARITHMETIC, *COMPARISONS, "and", "and_not", "or", "xor", "differs")
+REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod", "any")
 INDEX_DTYPES: Final = ("float32", "int32", "int64")
 PLAIN, LOG, ATTENTION = range(3)  # forms of SOFTMAX
 WEIGHTED, MAXIMUM, MEAN = range(3)  # kinds of WINDOW
@@ -64,6 +66,7 @@ CELLS: Final = ("simple", "lstm", "gru", "gru_after")
 #: flags of CELL: y of all steps · from the last step · some steps don't count, and give the state, or zeros (else y as before)
 #: · which operands there are
 SEQUENCE, BACKWARDS, MASKED, MASKED_STATE, MASKED_ZERO, STATES, PREVIOUS, Y, NEXT_H, NEXT_C = (1 << k for k in range(10))
+BYTES: Final = 1 << 10  # the mask is one of bytes, else of 32 bits each
 
 #: elementwise kinds of npinfer.ops.activations that have a compiled form; the number in a table row is the place here
 KINDS: Final = (

@@ -12,13 +12,14 @@ import numpy as np
 
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import INDEX_DTYPES, LINE, PANEL, PRECISE, REDUCTIONS
+from npinfer.executors.native.pack_elements import is_truth, word
 from npinfer.executors.native.places import F32, Place, up
-from npinfer.executors.native.program import NotNative, Program, floats, packs
+from npinfer.executors.native.program import Program, floats
+from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Op
 from npinfer.ops.activations import Activation
 from npinfer.ops.affine import Affine
-from npinfer.ops.arithmetic import Binary
 from npinfer.ops.cast import Cast
 from npinfer.ops.dense import Dense
 from npinfer.ops.embedding import Embedding
@@ -111,20 +112,6 @@ def affine(p: Program, op: Affine, xs: tuple[int, ...], ys: tuple[int, ...]) -> 
             x = out
 
 
-@packs(Binary)
-def binary(p: Program, op: Binary, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
-    only_floats(p, xs, ys)
-    if op.kind not in opcodes.BINARIES:
-        raise NotNative(op.kind)
-    operands = [(p.places[v], sizes(p.spec(v))) for v in xs]
-    if op.constant is not None:
-        operands.append((p.constant(op.constant), op.constant.shape))
-    if op.first:
-        operands.reverse()
-    (a, a_shape), (b, b_shape) = operands
-    p.binary(op.kind, p.places[ys[0]], a, b, (a_shape, b_shape))
-
-
 @packs(Merge)
 def merge(p: Program, op: Merge, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
     only_floats(p, xs, ys)
@@ -155,9 +142,15 @@ def prelu(p: Program, op: PReLU, xs: tuple[int, ...], ys: tuple[int, ...]) -> No
     p.binary("subtract", out, out, low, (shape, shape))
 
 
+def only_words(p: Program, xs: tuple[int, ...]) -> None:
+    """What is moved as it is: 32 bits an element."""
+    for v in xs:
+        word(p, v)
+
+
 @packs(Reshape)
 def reshape(p: Program, op: Op, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
-    only_floats(p, xs, ys)
+    only_words(p, xs)
     x, y = p.places[xs[0]], p.places[ys[0]]
     if x is not y and y.exact:
         p.copy(y, x, floats(p.spec(xs[0])))
@@ -170,6 +163,12 @@ def cast(p: Program, op: Cast, xs: tuple[int, ...], ys: tuple[int, ...]) -> None
     """Floats become integers only to be indices, which GATHER reads from floats too."""
     if p.spec(xs[0]).dtype == p.spec(ys[0]).dtype == F32:
         reshape(p, op, xs, ys)
+        return
+    if is_truth(p, xs[0]) and p.spec(ys[0]).dtype == F32:
+        p.binary("and", p.places[ys[0]], p.places[xs[0]], p.constant(np.float32(1)), (sizes(p.spec(xs[0])), ()))
+        return
+    if p.spec(xs[0]).dtype == F32 and p.spec(ys[0]).dtype == bool:
+        p.binary("not_equal", p.places[ys[0]], p.places[xs[0]], p.constant(np.float32(0)), (sizes(p.spec(xs[0])), ()))
         return
     if p.spec(ys[0]).dtype.kind != "i" or p.places[xs[0]].dtype.name not in INDEX_DTYPES:
         raise NotNative(f"cast to {op.dtype}")
@@ -195,7 +194,7 @@ def embedding(p: Program, op: Embedding, xs: tuple[int, ...], ys: tuple[int, ...
 @packs(Transpose, GetItem)
 def arrange(p: Program, op: Any, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
     """An op that only moves elements: what it does is found by applying it to the elements' numbers."""
-    only_floats(p, xs, ys)
+    only_words(p, xs)
     shape = sizes(p.spec(xs[0]))
     numbers = op(np.arange(int(np.prod(shape)), dtype=np.float64).reshape((1, *shape)))[0].astype(np.int64)
     p.arrange(p.places[ys[0]], np.arange(numbers.size).reshape(numbers.shape), p.places[xs[0]], numbers)
@@ -255,7 +254,10 @@ def reduce_axes(p: Program, kind: str, axes: tuple[int, ...], x: int, y: int) ->
 
 @packs(Reduce)
 def reduce(p: Program, op: Reduce, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
-    only_floats(p, xs, ys)
+    if op.kind == "any" and is_truth(p, xs[0]):
+        only_words(p, xs)
+    else:
+        only_floats(p, xs, ys)
     if not op.axes:
         raise NotNative("no axes")
     reduce_axes(p, op.kind, op.axes, xs[0], ys[0])

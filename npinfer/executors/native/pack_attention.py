@@ -5,6 +5,7 @@ The right factor is put into panels, as weights are (pack.chunks), at each run; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +13,10 @@ import numpy as np
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import LINE, PANEL, REDUCTIONS
 from npinfer.executors.native.pack import only_floats
+from npinfer.executors.native.pack_elements import Operand, choose, fixed, is_truth, word
 from npinfer.executors.native.places import F32, Place, up
-from npinfer.executors.native.program import NotNative, Program, packs
+from npinfer.executors.native.program import Program
+from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array
 from npinfer.ops.activations import Activation
@@ -72,40 +75,61 @@ def product(p: Program, y: Rows, x: Rows, w: Panels, rows: int, count: int = 1, 
     p.row(opcodes.MATMUL, y.place, x.place, w.place, values, more=(temp,))
 
 
-def weigh(p: Program, scores: Place, shape: tuple[int, ...], mask: Array | None, penalised: bool, zeroed: bool) -> None:
-    """Scores (…, queries, places) become weights, in place. mask: (queries, places), where they may be looked at."""
-    free = np.float32(np.nan)
+def combined(
+    p: Program, kinds: Sequence[str], masks: Sequence[int], causal: bool, window: int | None, queries: int, places: int
+) -> Operand | None:
+    """Where queries may look at places, as `ops.attention.allowed` says, broadcast to (…, queries, places)."""
+    parts: list[Operand] = []
+    for kind, v in zip(kinds, masks):
+        if not is_truth(p, v):
+            raise NotNative("a mask that is the caller's array")
+        mask, shape = word(p, v)
+        parts.append((mask, (*shape, 1) if kind == "query" else (1, *shape) if kind in ("value", "key") else shape))
+    always = allowed((), (), causal, window, queries, places)
+    if always is not None:
+        parts.append(fixed(p, always[0]))
+    whole: Operand | None = None
+    for mask, shape in parts:
+        if whole is not None:
+            both = np.broadcast_shapes(whole[1], shape)
+            made = p.buffer(int(np.prod(both)))
+            p.binary("and", made, whole[0], mask, (whole[1], shape))
+            mask, shape = made, both
+        whole = mask, shape
+    return whole
+
+
+def weigh(
+    p: Program, scores: Place, shape: tuple[int, ...], mask: Operand | None, penalised: bool = True, zeroed: bool = False
+) -> None:
+    """Scores (…, queries, places) become weights, in place."""
     if mask is not None and penalised:
-        penalty = (1 - mask.astype(F32)) * F32.type(PENALTY)
-        p.binary("add", scores, scores, p.constant(penalty), (shape, mask.shape))
+        penalty = p.buffer(int(np.prod(mask[1])))
+        p.binary("and_not", penalty, mask[0], p.constant(F32.type(PENALTY)), (mask[1], ()))
+        p.binary("add", scores, scores, penalty, (shape, mask[1]))
     elif mask is not None:
-        lowest = np.finfo(F32).min * F32.type(0.7)
-        p.binary("replace", scores, scores, p.constant(np.where(mask, free, lowest)), (shape, mask.shape))
+        lowest = p.constant(np.finfo(F32).min * F32.type(0.7))
+        choose(p, scores, mask, (scores, shape), (lowest, ()))
     p.row(opcodes.SOFTMAX, scores, scores, values=(int(np.prod(shape[:-1])), shape[-1], opcodes.ATTENTION))
     if mask is not None and zeroed:
-        p.binary("replace", scores, scores, p.constant(np.where(mask, free, F32.type(0))), (shape, mask.shape))
-
-
-def fixed_mask(causal: bool, window: int | None, queries: int, places: int) -> Array | None:
-    mask = allowed((), (), causal, window, queries, places)
-    return None if mask is None else mask[0]
+        p.binary("and", scores, scores, mask[0], (shape, mask[1]))
 
 
 @packs(HeadAttention)
 def head_attention(p: Program, op: HeadAttention, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
-    only_floats(p, xs, ys)
+    only_floats(p, xs[:3], ys)
     q, k, v = (sizes(p.spec(x)) for x in xs[:3])
-    if len(xs) > 3 or len(q) > 2:
-        raise NotNative("attention with masks that are inputs, or over several axes")
+    if len(q) > 2:
+        raise NotNative("attention over several axes")
     heads, shared = op.heads, op.kv_heads
     (steps, wide), places, made = q, k[0], v[1] // shared
     depth = wide // heads
+    mask = combined(p, op.masks, xs[3:], op.causal, op.window, steps, places)
     queries, scores = p.buffer(steps * wide), p.places[ys[1]] if op.scores else p.buffer(heads * steps * places)
     p.binary("multiply", queries, p.places[xs[0]], p.constant(np.float32(op.scale)), (q, ()))
     keys = in_panels(p, p.places[xs[1]], numbered(places, shared, depth).transpose(1, 2, 0))
     both = Rows(scores, places, steps * places)
     product(p, both, Rows(queries, wide, depth), keys, steps, heads, heads // shared)
-    mask = fixed_mask(op.causal, op.window, steps, places)
     weigh(p, scores, (heads, steps, places), mask, op.penalised, op.zeroed)
     values = in_panels(p, p.places[xs[2]], numbered(places, shared, made).transpose(1, 0, 2))
     product(p, Rows(p.places[ys[0]], heads * made, made), both, values, steps, heads, heads // shared)
@@ -113,16 +137,17 @@ def head_attention(p: Program, op: HeadAttention, xs: tuple[int, ...], ys: tuple
 
 @packs(Attention)
 def attention(p: Program, op: Attention, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
-    only_floats(p, xs, ys)
+    only_floats(p, xs[:3], ys)
     (steps, depth), (_, made), (places, other) = (sizes(p.spec(x)) for x in xs[:3])
-    if op.masks or depth != other:
-        raise NotNative("attention with masks that are inputs, or between different numbers of features")
-    q, v, k = (p.places[x] for x in xs)
+    if depth != other:
+        raise NotNative("attention between different numbers of features")
+    q, v, k = (p.places[x] for x in xs[:3])
+    given = [(kind, x) for kind, x in zip(op.masks, xs[3:]) if kind != "query"]
+    mask = combined(p, [kind for kind, _ in given], [x for _, x in given], op.causal, None, steps, places)
     scores, shape = p.places[ys[1]] if op.scores else p.buffer(steps * places), (steps, places)
-    both = Rows(scores, places, steps * places)
+    both, factor = Rows(scores, places, steps * places), op.scale
     if op.kind == "dot":
         product(p, both, Rows(q, depth, 0), in_panels(p, k, numbered(1, places, depth).swapaxes(1, 2)), steps)
-        factor = op.scale
     else:
         pairs, whole = p.buffer(steps * places * depth), (steps, places, depth)
         p.binary("add", pairs, q, k, ((steps, 1, depth), (1, places, depth)))
@@ -135,8 +160,13 @@ def attention(p: Program, op: Attention, xs: tuple[int, ...], ys: tuple[int, ...
         factor = op.weight if op.kind == "concat" else None
     if factor is not None:
         p.binary("multiply", scores, scores, p.constant(factor), (shape, factor.shape))
-    weigh(p, scores, shape, fixed_mask(op.causal, None, steps, places), True, False)
-    product(p, Rows(p.places[ys[0]], made, 0), both, in_panels(p, v, numbered(1, places, made)), steps)
+    weigh(p, scores, shape, mask)
+    y = p.places[ys[0]]
+    product(p, Rows(y, made, 0), both, in_panels(p, v, numbered(1, places, made)), steps)
+    if "query" in op.masks:
+        kept = combined(p, ("query",), (xs[3 + op.masks.index("query")],), False, None, steps, places)
+        assert kept is not None
+        p.binary("and", y, y, kept[0], ((steps, made), kept[1]))
 
 
 @packs(Matmul)

@@ -10,12 +10,11 @@ import numpy as np
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import CELLS, LINE
 from npinfer.executors.native.pack import chunks, only_floats
-from npinfer.executors.native.pack_convlstm import conv_lstm
 from npinfer.executors.native.places import F32, Place, buffer, up
-from npinfer.executors.native.program import NotNative, Program, kind_of, packs
+from npinfer.executors.native.program import Program, kind_of
+from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array
-from npinfer.ops.convlstm import ConvLSTMCell
 from npinfer.ops.recurrent import GRUCell, LSTMCell, MaskedStep, MatrixCell, Recurrent, SimpleRNNCell
 
 STEPS_LEAST, STEPS_MOST = 6, 24  # inputs projected at once: blocks of six rows …
@@ -105,6 +104,7 @@ def cell_row(p: Program, cell: Any, walk: Walk, ys: tuple[int, ...]) -> None:
         more[2], flags = p.places[walk.previous], flags | opcodes.PREVIOUS
     if mask is not None:
         more[3], flags = mask, flags | opcodes.MASKED | MASKED[str(walk.masked)]
+        flags |= 0 if mask.region == opcodes.SCRATCH else opcodes.BYTES
     for k, (v, flag) in enumerate(zip(ys[1:], (opcodes.NEXT_H, opcodes.NEXT_C))):
         if uses[v]:
             more[4 + k], flags = p.places[v], flags | flag
@@ -125,12 +125,15 @@ def cell_row(p: Program, cell: Any, walk: Walk, ys: tuple[int, ...]) -> None:
 @packs(Recurrent)
 def recurrent(p: Program, op: Recurrent, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
     states, mask = op.split(xs[1:])
-    if type(op.cell) is ConvLSTMCell and mask is None:
+    if type(op.cell) not in (SimpleRNNCell, LSTMCell, GRUCell):
+        from npinfer.executors.native.pack_convlstm import conv_lstm
+        from npinfer.ops.convlstm import ConvLSTMCell
+
+        if type(op.cell) is not ConvLSTMCell or mask is not None:
+            raise NotNative(type(op.cell).__name__)
         steps = range(sizes(p.spec(xs[0]))[0])
         conv_lstm(p, op.cell, xs, ys, steps[::-1] if op.go_backwards else steps, op.return_sequences)
         return
-    if type(op.cell) not in (SimpleRNNCell, LSTMCell, GRUCell):
-        raise NotNative(type(op.cell).__name__)
     flags = opcodes.SEQUENCE * op.return_sequences | opcodes.BACKWARDS * op.go_backwards
     cell_row(p, op.cell, Walk(xs[0], states, None, mask, op.masked, sizes(p.spec(xs[0]))[0], flags), ys)
 

@@ -12,7 +12,8 @@ from npinfer.executors.native import opcodes
 from npinfer.executors.native.pack import only_floats
 from npinfer.executors.native.pack_images import Described, convolve, describe, spilling
 from npinfer.executors.native.places import Place
-from npinfer.executors.native.program import NotNative, Program, packs
+from npinfer.executors.native.program import Program
+from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Op
 from npinfer.ops.conv import Conv

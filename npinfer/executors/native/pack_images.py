@@ -12,7 +12,8 @@ from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import FLOAT, LINE, WEIGHTED
 from npinfer.executors.native.pack import only_floats
 from npinfer.executors.native.places import F32, Place, buffer, up
-from npinfer.executors.native.program import NotNative, Program, floats, packs
+from npinfer.executors.native.program import Program, floats
+from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Op
 from npinfer.ops.causal import Window, WindowDense

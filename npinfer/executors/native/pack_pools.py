@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npinfer.executors.native.opcodes import MAXIMUM, MEAN
+from npinfer.executors.native import opcodes
+from npinfer.executors.native.opcodes import MAXIMUM, MEAN, REDUCTIONS
 from npinfer.executors.native.pack import only_floats
+from npinfer.executors.native.pack_elements import word
 from npinfer.executors.native.pack_images import Axes, deliver, numbered, own_memory, roomy, spilling, window
-from npinfer.executors.native.places import Place
-from npinfer.executors.native.program import NotNative, Program, packs
+from npinfer.executors.native.places import F32, Place
+from npinfer.executors.native.program import Program, floats
+from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
 from npinfer.ops.pool import GlobalPool, Pool
 from npinfer.ops.windows import pairs_of, window_count
@@ -75,9 +78,10 @@ def swapped(p: Program, x: Place, shape: tuple[int, int], n: int) -> Place:
 
 @packs(GlobalPool)
 def global_pool(p: Program, op: GlobalPool, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
-    only_floats(p, xs, ys)
+    only_floats(p, xs[:1], ys)
     if len(xs) > 1:
-        raise NotNative("a mask")
+        average_of_kept(p, xs, ys[0])
+        return
     *image, channels = sizes(p.spec(xs[0]))
     n = int(np.prod(image))
     high = next(k for k in range(max(1, int(n**0.5)), 0, -1) if n % k == 0)  # any two factors do: rows are summed by themselves
@@ -85,3 +89,16 @@ def global_pool(p: Program, op: GlobalPool, xs: tuple[int, ...], ys: tuple[int, 
     out = roomy(p, ys[0], channels)
     window(p, MAXIMUM if op.kind == "max" else MEAN, out, own_memory(p, xs[0], channels), channels, axes)
     deliver(p, ys[0], out)
+
+
+def average_of_kept(p: Program, xs: tuple[int, ...], y: int) -> None:
+    """The average over the steps where a mask is true: zeros elsewhere, and the number of those steps."""
+    (x, shape), (mask, (steps,)) = word(p, xs[0]), word(p, xs[1])
+    n, channels = floats(p.spec(xs[0])), shape[-1]
+    kept, total, ones, count = p.buffer(n), p.buffer(channels), p.buffer(steps), p.buffer(1)
+    p.binary("and", kept, x, mask, (shape, (steps, 1)))
+    moved, _, _ = p.last_axes(kept, shape, (0,))
+    p.row(opcodes.REDUCE, total, moved, values=(channels, steps, REDUCTIONS.index("sum")))
+    p.binary("and", ones, mask, p.constant(F32.type(1)), ((steps,), ()))
+    p.row(opcodes.REDUCE, count, ones, values=(1, steps, REDUCTIONS.index("sum")))
+    p.binary("divide", p.places[y], total, count, ((channels,), ()))

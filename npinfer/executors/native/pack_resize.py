@@ -8,7 +8,8 @@ from npinfer.executors.native import opcodes
 from npinfer.executors.native.pack import only_floats
 from npinfer.executors.native.pack_images import numbered
 from npinfer.executors.native.places import Place
-from npinfer.executors.native.program import NotNative, Program, packs, steps
+from npinfer.executors.native.program import Program, steps
+from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array
 from npinfer.ops.resize import Resize, bilinear, places

@@ -16,7 +16,8 @@ import numpy as np
 from npinfer.executors.native.pack import only_floats
 from npinfer.executors.native.pack_images import Described, convolve, deliver, describe, numbered, padded, roomy, spilling
 from npinfer.executors.native.places import F32
-from npinfer.executors.native.program import NotNative, Program, packs
+from npinfer.executors.native.program import Program
+from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array
 from npinfer.ops.conv import Conv

@@ -7,8 +7,8 @@ share memory. Nothing here needs Numba.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from npinfer.executors.native.opcodes import (
     B,
 )
 from npinfer.executors.native.places import F32, Place, assign, buffer, up
+from npinfer.executors.native.rules import NotNative, rule_for
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Graph, Node, Op, Spec
 
@@ -43,26 +44,6 @@ NEAR = 1 << 15  # … if what lies between the layers then still fits into the f
 MIDDLE = 1 << 18  # fewer if it is too much for the second;
 FAR = 1 << 21  # and many where the weights are beyond it anyway: the more samples use them on their way, the better.
 FAR_WEIGHTS = 1 << 20  # Such weights.
-
-
-class NotNative(Exception):
-    """An op, or what it is used on, has no compiled form."""
-
-
-Rule = Callable[..., None]
-RULES: dict[type[Op], Rule] = {}
-R = TypeVar("R", bound=Rule)
-
-
-def packs(*ops: type[Op]) -> Callable[[R], R]:
-    """Register rule(program, op, xs, ys): write the rows that compute the Places ys from the Places xs. It may raise NotNative
-    before it wrote any, or change program.places (a reshape needs no row)."""
-
-    def register(rule: R) -> R:
-        RULES.update(dict.fromkeys(ops, rule))
-        return rule
-
-    return register
 
 
 def floats(spec: Spec) -> int:
@@ -214,15 +195,6 @@ class Program:
 
     def _pass_homes_back(self) -> None:
         """Where only the form changes between a value and a result, compute the value in the result's memory."""
-        from npinfer.executors.native import (  # noqa: F401 (their rules register themselves)
-            pack_attention,
-            pack_cells,
-            pack_images,
-            pack_norms,
-            pack_pools,
-            pack_resize,
-            pack_transposed,
-        )
         from npinfer.executors.native.pack import FREE
 
         for k in reversed(range(len(self.graph.nodes))):
@@ -232,13 +204,12 @@ class Program:
                 self.homes.setdefault(node.inputs[0], self.homes[v])
 
     def _pack(self, k: int, node: Node) -> None:
-        rule = RULES.get(type(node.op))
-        if rule is None:
-            raise NotNative(type(node.op).__name__)
+        rule = rule_for(type(node.op))
         ys = []
         for v in self.graph.results(k):
             n = floats(self.spec(v))
             self.places[v] = self.homes.get(v) or self.buffer(n)
+            self.places[v].dtype = self.spec(v).dtype
             ys.append(v)
         rule(self, node.op, node.inputs, tuple(ys))
 

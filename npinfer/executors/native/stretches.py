@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from npinfer.executors.native.program import NotNative, Program
+from npinfer.executors.native.program import Program
+from npinfer.executors.native.rules import NotNative
 from npinfer.graph import Graph, Node
 
 
