@@ -16,10 +16,11 @@ from npinfer.ops.conv_transpose import ConvTranspose
 from npinfer.ops.encoding import Count, Digitize, Lookup
 from npinfer.ops.joining import Pad
 from npinfer.ops.pool import AdaptivePool, GlobalPool, Pool
-from npinfer.ops.registry import find
+from npinfer.ops.registry import find, variables_of
 from npinfer.ops.resize import Resize
 from npinfer.ops.windows import pairs_of, window_count
-from npinfer.readers.archive import Layer, Version
+from npinfer.readers.archive import Archive, Call, Layer, Model, TensorRef, Version
+from npinfer.readers.lower import lower
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 
@@ -95,7 +96,7 @@ UNSUPPORTED: list[tuple[Layer, tuple[int | None, ...], str]] = [
     (Layer("Discretization", "k", {"bin_boundaries": None}), (4,), "boundaries"),
     (Layer("Discretization", "k", {"bin_boundaries": [1.0], "output_mode": "x", "sparse": True}), (4,), "output_mode"),
     (Layer("IntegerLookup", "k", {"vocabulary": None}), (4,), "vocabulary"),
-    (Layer("IntegerLookup", "k", {"vocabulary": [1], "num_oov_indices": 2}), (4,), "num_oov_indices"),
+    (Layer("IntegerLookup", "k", {"vocabulary": [1], "num_oov_indices": 0}), (4,), "num_oov_indices"),
     (Layer("IntegerLookup", "k", {"vocabulary": [1], "output_mode": "x"}), (4,), "output_mode"),
     (Layer("Resize", "k", {"size": [2, 2], "interpolation": "cubic"}, module="ops"), (9, 9, 2), "cubic"),
     (Layer("MaxPool", "k", {"pool_size": 2, "padding": "full"}, module="ops"), (9, 9, 2), "full"),
@@ -185,3 +186,34 @@ def test_ranks_that_contradict_the_layer() -> None:
             gc.graph_of(Layer(name, "k", config), (9, 2), weights={"kernel": KERNEL})
     with pytest.raises(ShapeError, match="leaves nothing"):
         gc.graph_of(Layer("Cropping1D", "k", {"cropping": [4, 5]}), (9, 2))
+
+
+def test_unknown_numbers_are_spread_by_remainder() -> None:
+    """As Keras 3.15 gives for vocabulary [3, 5, 1]: places 0 and 1 take what is unknown."""
+    layer = Layer("IntegerLookup", "k", {"vocabulary": [3, 5, 1], "num_oov_indices": 2})
+    graph = gc.graph_of(layer, (6,), dtypes=("int32",))
+    np.testing.assert_array_equal(graph(np.array([[0, 1, 2, 3, 4, 7]], np.int32))[0], [[0, 4, 0, 2, 0, 1]])
+
+
+def test_an_activation_with_weights_in_a_convolution() -> None:
+    held = Layer("PReLU", "p", {})
+    layer = Layer("Conv1D", "k", {"kernel_size": 1, "activation": held})
+    weights = {"kernel": np.ones((1, 1, 1), F32), "bias": np.zeros(1, F32), "activation/alpha": np.full((2, 1), 0.5, F32)}
+    assert [v.name for v in variables_of(layer)] == ["kernel", "bias", "activation/alpha"]
+    graph = gc.graph_of(layer, (2, 1), weights=weights)
+    np.testing.assert_array_equal(graph(np.array([[[-2.0], [3.0]]], F32))[0], [[[-1.0], [3.0]]])
+
+
+def test_results_of_lists_have_no_mask_in_keras_3_0_to_3_3() -> None:
+    calls = (Call(([TensorRef("m", 0, 0), TensorRef("m", 0, 0)],)),)
+    x = np.array([[[1.0], [0.0]]], F32)
+    for version, want in ((Version(3, (3, 3, 3)), 1.0), (gc.KERAS3, 2.0)):
+        layers = (
+            Layer("InputLayer", "i", {"shape": (2, 1), "dtype": "float32"}, (Call(),)),
+            Layer("Masking", "m", {}, (Call((TensorRef("i", 0, 0),)),)),
+            Layer("Add", "a", {}, calls),
+            Layer("GlobalAveragePooling1D", "g", {}, (Call((TensorRef("a", 0, 0),)),)),
+        )
+        model = Model("f", layers, (TensorRef("i", 0, 0),), TensorRef("g", 0, 0))
+        graph = lower(Archive(model, {}, (), version, "file")).graph
+        np.testing.assert_array_equal(graph(x)[0], [[want]])

@@ -26,4 +26,8 @@ def digitize(net: Net, op: Digitize, x: Value) -> Value:
 def lookup(net: Net, op: Lookup, x: Value) -> Value:
     same = x.cast(INT64).unsqueeze(-1).equals(op.keys.astype(INT64)).cast(INT64)
     away = (op.places - op.default).astype(INT64)
-    return ((same * away).reduce("ReduceSum", [-1], keepdims=False) + op.default).cast(op.places.dtype)
+    found = (same * away).reduce("ReduceSum", [-1], keepdims=False) + op.default
+    if op.spread > 1:
+        known = same.reduce("ReduceMax", [-1], keepdims=False)
+        found = found + (1 - known) * x.cast(INT64).do("Mod", np.asarray(op.spread, INT64))
+    return found.cast(op.places.dtype)

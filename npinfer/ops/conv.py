@@ -9,9 +9,9 @@ import numpy as np
 
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Op, Shape, Spec, Streamed
-from npinfer.ops.activations import NAMED, Activation, activate, check_activation
+from npinfer.ops.activations import NAMED, Activation, activate, activation_variables, check_activation
 from npinfer.ops.cast import as_float
-from npinfer.ops.registry import LayerCall, Value, layer, operation
+from npinfer.ops.registry import LayerCall, Value, Variable, layer, operation
 from npinfer.ops.windows import Padding, as_asked, channels_last, padded, pairs_of, several, window_count, windows
 
 if TYPE_CHECKING:
@@ -184,9 +184,9 @@ def conv_shape(rank: int, weight: str) -> Callable[[Config, Mapping[str, Array]]
     return shape
 
 
-def biased(*names: str) -> Callable[[Config], list[str]]:
-    """A layer's variables: these, and a bias unless it has none."""
-    return lambda config: [*names, "bias"] if config.get("use_bias", True) else [*names]
+def biased(*names: str) -> Callable[[Config], list[str | Variable]]:
+    """A layer's variables: these, a bias unless it has none, and its activation's."""
+    return lambda config: [*names, *(["bias"] if config.get("use_bias", True) else []), *activation_variables(config)]
 
 
 def convolve(call: LayerCall, x: Value, rank: int, kernel: Array, bias: Array | None, groups: int) -> Value:

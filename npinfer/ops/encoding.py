@@ -52,11 +52,12 @@ class Digitize(Op):
 
 
 class Lookup(Op):
-    """places[k] for each number that equals keys[k] (sorted), `default` for all others."""
+    """places[k] for each number that equals keys[k] (sorted); `default` plus the number modulo `spread` for all others."""
 
     keys: Array
     places: Array
     default: int
+    spread: int = 1
 
     def infer(self, x: Spec) -> Spec:
         if x.dtype.kind not in "iu":
@@ -65,7 +66,8 @@ class Lookup(Op):
 
     def __call__(self, x: Array) -> Array:
         at = np.minimum(np.searchsorted(self.keys, x), len(self.keys) - 1)
-        return np.where(self.keys[at] == x, self.places[at], self.places.dtype.type(self.default))
+        other = self.places.dtype.type(self.default) + (x % self.spread).astype(self.places.dtype)
+        return np.where(self.keys[at] == x, self.places[at], other)
 
 
 MODES = ("one_hot", "multi_hot", "count")
@@ -120,30 +122,43 @@ def discretization(call: LayerCall, x: Value) -> Value:
     return encoded(call, places, mode, len(boundaries) + 1)
 
 
+def as_count(value: Any) -> int:
+    """A whole number above 0 as it is, anything else as 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
 def _check_lookup(config: Config) -> Iterable[str]:
     vocabulary = config.get("vocabulary")
     if not isinstance(vocabulary, (list, tuple)) or not vocabulary or not all(isinstance(v, int) for v in vocabulary):
         yield "its vocabulary is not in the config"
     if config.get("output_mode", "int") not in (*MODES, "int"):
         yield f"option output_mode={config['output_mode']!r}"
-    for name, plain in (("invert", False), ("sparse", False), ("pad_to_max_tokens", False), ("num_oov_indices", 1)):
-        if config.get(name, plain) != plain:
+    if not 0 < as_count(config.get("num_oov_indices", 1)) < 1 << 31:
+        yield f"option num_oov_indices={config['num_oov_indices']!r}"
+    if config.get("oov_method") not in (None, "floormod") and config.get("num_oov_indices", 1) != 1:
+        yield f"option oov_method={config['oov_method']!r}"
+    for name in ("invert", "sparse"):
+        if config.get(name):
             yield f"option {name}={config[name]!r}"
+    if config.get("pad_to_max_tokens") and not as_count(config.get("max_tokens")):
+        yield f"option pad_to_max_tokens with max_tokens={config.get('max_tokens')!r}"
 
 
 @layer("IntegerLookup", mask="stop", check=_check_lookup)
 def integer_lookup(call: LayerCall, x: Value) -> Value:
-    """With its vocabulary in the config and one place for unknown numbers; modes int, one_hot, multi_hot, count."""
+    """With its vocabulary in the config; modes int, one_hot, multi_hot, count."""
     mask, oov = call.config.get("mask_token"), call.config.get("oov_token", -1)
     mode = call.config.get("output_mode", "int")
     tokens = [v for v in call.config["vocabulary"] if v not in (mask, oov)]
-    # Keras: 0 is the mask token (int mode alone), then the place of unknown numbers, then the vocabulary
+    # Keras: 0 is the mask token (int mode alone), then the places of unknown numbers (by remainder), then the vocabulary
+    spread = int(call.config.get("num_oov_indices", 1))
     unknown = 1 if mask is not None and mode == "int" else 0
     keys = np.asarray(tokens if not unknown else [*tokens, mask], np.int64)
-    places = np.asarray([*range(unknown + 1, unknown + 1 + len(tokens)), *([0] if unknown else [])], np.int64)
+    places = np.asarray([*range(unknown + spread, unknown + spread + len(tokens)), *([0] if unknown else [])], np.int64)
     order = np.argsort(keys, kind="stable")
     x = x if x.spec.dtype.kind in "iu" else cast(call, x, np.dtype("int64"))
-    found = call.emit(Lookup(keys[order], places[order], unknown), x)
+    found = call.emit(Lookup(keys[order], places[order], unknown, spread), x)
     # Keras 3 leaves the encoding in the dtype of the places
     dtype = found.spec.dtype if call.version.major == 3 else None
-    return found if mode == "int" else encoded(call, found, mode, len(tokens) + 1, dtype)
+    classes = int(call.config["max_tokens"]) if call.config.get("pad_to_max_tokens") else len(tokens) + spread
+    return found if mode == "int" else encoded(call, found, mode, classes, dtype)

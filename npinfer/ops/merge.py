@@ -58,9 +58,14 @@ def new_mask_rules(call: LayerCall) -> bool:
     return call.version.major == 3 and (not call.version.numbers or call.version.numbers >= (3, 4))
 
 
+def loses_masks(call: LayerCall) -> bool:
+    """Keras 3.0 to 3.3 asked a list of inputs for its mask, which has none: the results of layers that take lists have none."""
+    return call.version.major == 3 and () < call.version.numbers < (3, 4)
+
+
 def merged_mask(call: LayerCall, xs: Sequence[Value]) -> Value | None:
     masks = [x.mask for x in xs if x.mask is not None]
-    if not masks or (new_mask_rules(call) and len(masks) < len(xs)):
+    if not masks or loses_masks(call) or (new_mask_rules(call) and len(masks) < len(xs)):
         return None
     if len({len(m.shape) for m in masks}) > 1:
         call.refuse("merges masks of different ranks")
@@ -135,7 +140,7 @@ def concatenate(call: LayerCall, xs: Any) -> Value:
 def _joined_mask(call: LayerCall, xs: Sequence[Value], axis: int) -> Value | None:
     """Masks get the input's axes, are joined as the inputs are, and keep what holds for any (before Keras 3.4: for all) entry
     of the last axis. Before 3.4 a mask's new last axis had size 1, where now it has the input's."""
-    if all(x.mask is None for x in xs):
+    if loses_masks(call) or all(x.mask is None for x in xs):
         return None
     masks, new = list[Value](), new_mask_rules(call)
     for x in xs:
