@@ -84,6 +84,8 @@ def _heads(call: LayerCall, query: Any, value: Any, key: Any, heads: int, kv_hea
     if len(made) != 1:
         y = reshaped(call, y, (*y.shape[:-1], *made))
     y = y._replace(mask=query.mask)
+    if _takes_masks(call):
+        call.builder.unmasked.update(v.number for v in given)
     return (y, *weights) if weights else y
 
 
@@ -109,13 +111,20 @@ def _axes(call: LayerCall, rank: int) -> tuple[int, ...]:
     return tuple(axes)
 
 
+def _takes_masks(call: LayerCall) -> bool:
+    """Since Keras 3.8 MultiHeadAttention goes by the query's own mask, and takes the masks away from the tensors that it was
+    given: layers that run later find none."""
+    version = call.version
+    return call.layer.class_name == "MultiHeadAttention" and version.major >= 3 and not () < version.numbers < (3, 8)
+
+
 def _collect(call: LayerCall, query: Value, value: Value, key: Value | None) -> dict[str, Value]:
     """The masks that count, by kind: the tensors' own, unless the call names others. TensorFlow before 2.10 used none."""
     automatic = not (call.version.major == 2 and bool(call.version.numbers) and call.version.numbers < (2, 10))
     found: dict[str, Value] = {}
     for kind, tensor in (("query", query), ("value", value), ("key", key)):
         mask = call.take(f"{kind}_mask")
-        if mask is None and automatic and tensor is not None:
+        if tensor is not None and ((mask is None and automatic) or (kind == "query" and _takes_masks(call))):
             mask = tensor.mask
         mask = boolean(call, mask)
         if mask is not None and not (kind == "key" and mask is found.get("value")):

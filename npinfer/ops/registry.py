@@ -44,7 +44,10 @@ class Variable(NamedTuple):
 
 
 class Builder(Protocol):
-    """What lowering offers to layer functions (readers/lower.py implements it)."""
+    """What lowering offers to layer functions (readers/lower.py implements it). unmasked: numbers of values whose masks later
+    layers don't see."""
+
+    unmasked: set[int]
 
     def emit(self, op: Op, inputs: Sequence[Value], name: str) -> tuple[Value, ...]: ...
 

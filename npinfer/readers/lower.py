@@ -16,7 +16,7 @@ from npinfer.readers import entrances
 from npinfer.readers.archive import Archive, Call, Layer, Model, Path, TensorRef, tensors, walk
 from npinfer.readers.entrances import COMPUTED, values
 from npinfer.readers.problems import problems, unsupported
-from npinfer.readers.schedule import needed_calls
+from npinfer.readers.schedule import by_depth, needed_calls
 from npinfer.trees import holds, leaves, mapped
 
 
@@ -93,6 +93,7 @@ class _Lowering:
         self.specs: list[Spec] = []  # of node results
         self.states: list[tuple[Spec, Value | None]] = []
         self.labels: dict[str, Value] = {}
+        self.unmasked: set[int] = set()  # values that lost their masks when a layer ran (ops/multi_head.py)
         self._cast: dict[tuple[Path, str], dict[str, Array]] = {}
 
     # what layer functions call (ops.registry.Builder)
@@ -235,7 +236,7 @@ class _Lowering:
             order = needed_calls(model, layers, set(done), taps)
         except FormatError as e:
             raise FormatError(f"{self._where(path)}: {e}") from None
-        for layer, number in order:
+        for layer, number in by_depth(order) if any(k.class_name == "MultiHeadAttention" for k, _ in order) else order:
             call = layer.calls[number]
             result = self._call(layer, (*path, layer.name), call, done)
             done[layer.name, number] = entrances.results(result)
@@ -273,7 +274,10 @@ class _Lowering:
         found = done.get((ref.layer, ref.node), [])
         if not 0 <= ref.tensor < len(found):
             raise FormatError(f"{self._where(path)}: refers to result {ref.tensor} of {ref.layer!r}, which gives {len(found)}")
-        return found[ref.tensor]
+        value = found[ref.tensor]
+        if isinstance(value, Value) and value.number in self.unmasked:
+            return value._replace(mask=None)
+        return value
 
     def _fit(self, model: Model, ref: TensorRef, value: Value, path: Path) -> Value:
         """A nested model's input as its own InputLayer declares it: shapes must agree, dtypes are cast from tf.keras on."""

@@ -37,3 +37,18 @@ def needed_calls(
             open_.add(key)
             stack.extend(missing[::-1])
     return order
+
+
+def by_depth(order: Sequence[tuple[Layer, int]]) -> list[tuple[Layer, int]]:
+    """The same calls as Keras 3 runs them: those furthest from the outputs first (the calls of one layer count as far as the
+    furthest of those after them), and of equally far ones those first that a walk from the last output meets first."""
+    depths: dict[tuple[str, int], int] = {}
+    of_layer: dict[str, int] = {}
+    for layer, number in reversed(order):
+        depth = max(depths.get((layer.name, number), 0), of_layer.get(layer.name, 0))
+        depths[layer.name, number] = of_layer[layer.name] = depth
+        call = layer.calls[number]
+        for r in (*tensors(call.args), *tensors(call.kwargs)):
+            depths[r.layer, r.node] = max(depths.get((r.layer, r.node), 0), depth + 1)
+    met = {key: k for k, key in enumerate(depths)}
+    return sorted(order, key=lambda c: (-depths[c[0].name, c[1]], met[c[0].name, c[1]]))

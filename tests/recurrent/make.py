@@ -51,6 +51,17 @@ def bidirectional(merge="concat", mask=False, initial=False, backward=False, **o
     return [a, *h], list(y) if isinstance(y, (list, tuple)) else [y]
 
 
+def masks_taken():
+    """What runs before MultiHeadAttention sees its inputs' masks, what runs after it doesn't (Keras 3.8 on)."""
+    a = Input((5, 4), name="a")
+    x = L.Masking(0.0, name="m")(a)
+    early = L.Minimum(name="early")([L.Maximum(name="before")([x, L.ReLU(name="up")(x)]), x])
+    y = L.MultiHeadAttention(1, 2, name="first")(x, x)
+    late = L.Maximum(name="late")([x, y])
+    again = L.MultiHeadAttention(1, 2, name="second")(late, x)
+    return [a], [early, late, again, L.Minimum(name="tie")([x, L.ReLU(name="other")(x)])]
+
+
 def stateful(kind="LSTM", wrap=False, initial=False):
     a = Input(batch_shape=(2, 3, 2), name="a")
     layer = getattr(L, kind)(3, stateful=True, return_sequences=True, name="r")
@@ -170,6 +181,7 @@ if NEW:
     CASES.update(
         {
             "gqa": lambda: heads(cls="GroupQueryAttention"),
+            "mha-masks-taken": masks_taken,
             "gqa-mask-scores": lambda: heads(cls="GroupQueryAttention", mask=True, scores=True),
             "mha-gate-window": lambda: heads(use_gate=True, sliding_window=2),
             "gqa-gate-causal": lambda: heads(cls="GroupQueryAttention", causal=True, use_gate=True, use_bias=False),
