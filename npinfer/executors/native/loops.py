@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from npinfer.executors.native import exponentials
 from npinfer.executors.native.frame import operand
 from npinfer.executors.native.maps import activate, combine
 from npinfer.executors.native.opcodes import (
@@ -31,11 +30,7 @@ from npinfer.executors.native.vector import (
     splat_at,
     store,
     store_tail,
-    traced,
 )
-
-INF = np.inf
-exp, log = traced(exponentials.exponential), traced(exponentials.log)
 
 
 @jit

@@ -6,6 +6,7 @@ What it can't express it refuses with NotNative, and the op then runs through it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -44,21 +45,29 @@ def only_floats(p: Program, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
             raise NotNative("an empty array")
 
 
+def panel_columns(n_out: int) -> Iterator[slice]:
+    """The outputs of each panel: 64, 32 or 16, as many as are left in whole vectors."""
+    at, end = 0, up(n_out, 16)
+    while at < end:
+        vectors = (end - at) // 16
+        width = 16 * (PANEL if vectors >= PANEL else 2 if vectors >= 2 else 1)
+        yield slice(at, at + width)
+        at += width
+
+
 def chunks(kernel: Array, bias: Array | None) -> list[Array]:
-    """A kernel (n_in, n_out) in panels of 64, 32 or 16 outputs, the bias before each one's rows; zeros where outputs are filled
-    up."""
+    """A kernel (n_in, n_out) in panels (panel_columns), the bias before each one's rows; zeros where outputs are filled up."""
     n_in, n_out = kernel.shape
     wide = np.zeros((1 + n_in, up(n_out, 16)), F32)
     if bias is not None:
         wide[0, :n_out] = bias
     wide[1:, :n_out] = kernel
-    parts, at = [], 0
-    while at < wide.shape[1]:
-        left = (wide.shape[1] - at) // 16
-        width = 16 * (PANEL if left >= PANEL else 2 if left >= 2 else 1)
-        parts.append(wide[:, at : at + width])
-        at += width
-    return parts
+    return [wide[:, columns] for columns in panel_columns(n_out)]
+
+
+def working_space(n_out: int, rows: int) -> Place | None:
+    """Room for some rows of a panel: for products that may write nothing beyond their outputs, if the last panel isn't full."""
+    return Place(opcodes.SCRATCH, 0, min(24, rows) * PANEL * LINE) if n_out % (16 * PANEL) else None
 
 
 def dots_are_quicker(n_in: int, n_out: int) -> bool:
@@ -81,9 +90,7 @@ def product(p: Program, out: Place, x: Place, kernel: Array, bias: Array | None,
         p.row(opcodes.DOTS, out, x, values=(n_in, n_out, inner, out.exact), weights=at, activation=activation)
         return
     exact = out.exact or inner > 1
-    temp = None
-    if exact and n_out % (16 * PANEL):
-        temp = Place(opcodes.SCRATCH, 0, min(24, inner) * PANEL * LINE)
+    temp = working_space(n_out, inner) if exact else None
     at = p.weights(*chunks(kernel, bias))
     p.row(opcodes.DENSE, out, x, temp, (n_in, n_out, inner, exact), at, activation)
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from npinfer.executors.native import opcodes
-from npinfer.executors.native.opcodes import LINE, PANEL, REDUCTIONS
-from npinfer.executors.native.pack import only_floats
+from npinfer.executors.native.opcodes import REDUCTIONS
+from npinfer.executors.native.pack import only_floats, panel_columns, working_space
 from npinfer.executors.native.pack_elements import Operand, choose, fixed, is_truth, word
-from npinfer.executors.native.places import F32, Place, up
+from npinfer.executors.native.places import F32, Place, numbered, up
 from npinfer.executors.native.program import Program
 from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
@@ -43,48 +43,42 @@ class Panels(NamedTuple):
     size: int
 
 
-def numbered(*shape: int) -> Array:
-    return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
-
-
 def in_panels(p: Program, source: Place, numbers: Array) -> Panels:
     """The matrices whose elements are the source's floats of these numbers (matrices, rows, columns)."""
     count, n_in, n_out = numbers.shape
     size = (1 + n_in) * up(n_out, 16)
     place = p.buffer(count * size)
     zero = p.constant(np.float32(0))
-    column = 0
-    while column < n_out:
-        vectors = -(-(n_out - column) // 16)
-        width = 16 * (PANEL if vectors >= PANEL else 2 if vectors >= 2 else 1)
-        panel = (1 + n_in) * column + numbered(1 + n_in, width) + size * np.arange(count)[:, None, None]
-        taken = numbers[:, :, column : column + width]
+    for columns in panel_columns(n_out):
+        width = columns.stop - columns.start
+        panel = (1 + n_in) * columns.start + numbered(1 + n_in, width) + size * np.arange(count)[:, None, None]
+        taken = numbers[:, :, columns]
         p.arrange(place, panel[:, 0], zero, np.zeros_like(panel[:, 0]))  # no bias
         p.arrange(place, panel[:, 1:, : taken.shape[-1]], source, taken)
-        column += width
     return Panels(place, n_in, n_out, size)
 
 
 def product(p: Program, y: Rows, x: Rows, w: Panels, rows: int, count: int = 1, share: int = 1) -> None:
     """y = x @ w for `count` matrices of x; `share` of them one after another take the same matrix of w."""
-    temp = None
-    if w.n_out % (16 * PANEL):
-        temp = Place(opcodes.SCRATCH, 0, min(24, rows) * PANEL * LINE)
+    temp = working_space(w.n_out, rows)
     values = (w.n_in, w.n_out, rows, count, 4 * x.row, 4 * x.matrix, 4 * y.row, 4 * y.matrix, 4 * w.size, share)
     p.work += count * rows * w.n_in * w.n_out
     p.row(opcodes.MATMUL, y.place, x.place, w.place, values, more=(temp,))
+
+
+def allows(p: Program, kind: str, v: int) -> Operand:
+    """A mask, with the axes of (…, queries, places)."""
+    if not is_truth(p, v):
+        raise NotNative("a mask that is the caller's array")
+    mask, shape = word(p, v)
+    return mask, (*shape, 1) if kind == "query" else (1, *shape) if kind in ("value", "key") else shape
 
 
 def combined(
     p: Program, kinds: Sequence[str], masks: Sequence[int], causal: bool, window: int | None, queries: int, places: int
 ) -> Operand | None:
     """Where queries may look at places, as `ops.attention.allowed` says, broadcast to (…, queries, places)."""
-    parts: list[Operand] = []
-    for kind, v in zip(kinds, masks):
-        if not is_truth(p, v):
-            raise NotNative("a mask that is the caller's array")
-        mask, shape = word(p, v)
-        parts.append((mask, (*shape, 1) if kind == "query" else (1, *shape) if kind in ("value", "key") else shape))
+    parts = [allows(p, kind, v) for kind, v in zip(kinds, masks)]
     always = allowed((), (), causal, window, queries, places)
     if always is not None:
         parts.append(fixed(p, always[0]))
@@ -164,9 +158,8 @@ def attention(p: Program, op: Attention, xs: tuple[int, ...], ys: tuple[int, ...
     y = p.places[ys[0]]
     product(p, Rows(y, made, 0), both, in_panels(p, v, numbered(1, places, made)), steps)
     if "query" in op.masks:
-        kept = combined(p, ("query",), (xs[3 + op.masks.index("query")],), False, None, steps, places)
-        assert kept is not None
-        p.binary("and", y, y, kept[0], ((steps, made), kept[1]))
+        kept, its_shape = allows(p, "query", xs[3 + op.masks.index("query")])
+        p.binary("and", y, y, kept, ((steps, made), its_shape))
 
 
 @packs(Matmul)

@@ -53,7 +53,6 @@ def fixed(p: Program, array: Array) -> Operand:
 @packs(Unary)
 def unary(p: Program, op: Unary, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
     (x, shape), y = word(p, xs[0]), p.places[ys[0]]
-    one = p.constant(F32.type(1))
     if op.kind == "logical_not":
         p.binary("xor", y, x, p.constant(TRUE), (shape, ()))
     elif p.spec(xs[0]).dtype != F32:
@@ -65,7 +64,7 @@ def unary(p: Program, op: Unary, xs: tuple[int, ...], ys: tuple[int, ...]) -> No
     elif op.kind == "abs":
         p.binary("and_not", y, p.constant(F32.type(-0.0)), x, ((), shape))
     elif op.kind == "reciprocal":
-        p.binary("divide", y, one, x, ((), shape))
+        p.binary("divide", y, p.constant(F32.type(1)), x, ((), shape))
     elif op.kind == "isnan":
         p.binary("not_equal", y, x, x, (shape, shape))
     elif op.kind == "exp":
@@ -104,9 +103,9 @@ def differs(p: Program, x: int, y: Place, value: Array) -> None:
         raise NotNative(f"{dtype} values")
     parts = exact.reshape(1).view(F32)
     for k in range(words):
-        word, differing = p.buffer(n), y if k == 0 else p.buffer(n)
-        p.arrange(word, np.arange(n), place, words * np.arange(n) + k)
-        p.binary("differs", differing, word, p.constant(parts[k]), (shape, ()))
+        part, differing = p.buffer(n), y if k == 0 else p.buffer(n)
+        p.arrange(part, np.arange(n), place, words * np.arange(n) + k)
+        p.binary("differs", differing, part, p.constant(parts[k]), (shape, ()))
         if k:
             p.binary("or", y, y, differing, (shape, shape))
 

@@ -11,7 +11,7 @@ import numpy as np
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import FLOAT, LINE, WEIGHTED
 from npinfer.executors.native.pack import only_floats
-from npinfer.executors.native.places import F32, Place, buffer, up
+from npinfer.executors.native.places import F32, Place, buffer, numbered, up
 from npinfer.executors.native.program import Program, floats
 from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
@@ -135,11 +135,6 @@ def convolve(p: Program, out: Place, x: Place, c: Described) -> None:
     """A CONV row. The last pixel of out may spill."""
     p.work += c.work
     p.row(opcodes.CONV, out, x, p.buffer(c.room) if c.room else None, (c.at,), c.weights, c.activation)
-
-
-def numbered(*shape: int) -> Array:
-    """The elements' numbers of an array of that shape."""
-    return np.arange(int(np.prod(shape))).reshape(shape)
 
 
 def padded(p: Program, x: Place, image: Sequence[int], channels: int, pairs: Pairs) -> tuple[Place, list[int]]:

@@ -10,8 +10,8 @@ from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import MAXIMUM, MEAN, REDUCTIONS
 from npinfer.executors.native.pack import only_floats
 from npinfer.executors.native.pack_elements import word
-from npinfer.executors.native.pack_images import Axes, deliver, numbered, own_memory, roomy, spilling, window
-from npinfer.executors.native.places import F32, Place
+from npinfer.executors.native.pack_images import Axes, deliver, own_memory, roomy, spilling, window
+from npinfer.executors.native.places import F32, Place, numbered
 from npinfer.executors.native.program import Program, floats
 from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes

@@ -6,8 +6,7 @@ import numpy as np
 
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.pack import only_floats
-from npinfer.executors.native.pack_images import numbered
-from npinfer.executors.native.places import Place
+from npinfer.executors.native.places import Place, numbered
 from npinfer.executors.native.program import Program, steps
 from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes

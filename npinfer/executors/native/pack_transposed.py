@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from npinfer.executors.native.pack import only_floats
-from npinfer.executors.native.pack_images import Described, convolve, deliver, describe, numbered, padded, roomy, spilling
-from npinfer.executors.native.places import F32
+from npinfer.executors.native.pack_images import Described, convolve, deliver, describe, padded, roomy, spilling
+from npinfer.executors.native.places import F32, numbered
 from npinfer.executors.native.program import Program
 from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from npinfer.executors.native.opcodes import LINE, SCRATCH
+from npinfer.graph import Array
 
 F32 = np.dtype(np.float32)
 
@@ -29,6 +30,11 @@ class Place:
 
 def up(n: int, unit: int = LINE) -> int:
     return -(-n // unit) * unit
+
+
+def numbered(*shape: int) -> Array:
+    """The elements' numbers of an array of that shape."""
+    return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
 
 
 def buffer(n: int) -> Place:
