@@ -16,6 +16,8 @@ Working space of a sample: h, c, the output so far of a masked walk, a spare; th
 
 from __future__ import annotations
 
+from typing import Any
+
 from npinfer.executors.native import lanes
 from npinfer.executors.native.frame import operand
 from npinfer.executors.native.lanes import Lanes
@@ -43,7 +45,7 @@ from npinfer.executors.native.opcodes import (
     B,
     Y,
 )
-from npinfer.executors.native.panels import AS_IT_IS, copy_floats, panel_vectors, strip1, strip2, strip4
+from npinfer.executors.native.panels import AS_IT_IS, copy_floats, group_of, make_strip
 from npinfer.executors.native.vector import i8_at, i64_at, jit, load, splat, store, traced
 
 
@@ -55,36 +57,31 @@ flushed = traced(_flushed)
 LSTM, GRU, GRU_AFTER = (CELLS.index(n) for n in ("lstm", "gru", "gru_after"))
 
 
-@jit
-def strip_from(width, x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m):
-    if width == 4:
-        strip4(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m, AS_IT_IS)
-    elif width == 2:
-        strip2(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m, AS_IT_IS)
-    else:
-        strip1(x, x_stride, kernel, begin, begin_stride, y, y_stride, n, m, AS_IT_IS)
+def make_product(onward: bool) -> Any:
+    """product(x, x_stride, w, y, y_stride, n, panels, m): y = bias + m rows of x times panels, or, onward, y += the same of
+    panels without biases, each output's sum going on from what is in y."""
+    strip4, strip2, strip1 = make_strip(4, 1, onward), make_strip(2, 2, onward), make_strip(1, 4, onward)
+    more = 0 if onward else 1
+
+    @jit
+    def product(x, x_stride, w, y, y_stride, n, panels, m):
+        panel = (n + more) * LINE
+        while panels > 0:
+            group = group_of(panels)
+            if group == 4:
+                strip4(x, x_stride, w, panel, y, y_stride, n, m, AS_IT_IS)
+            elif group == 2:
+                strip2(x, x_stride, w, panel, y, y_stride, n, m, AS_IT_IS)
+            else:
+                strip1(x, x_stride, w, panel, y, y_stride, n, m, AS_IT_IS)
+            w += group * panel
+            y += group * LINE
+            panels -= group
+
+    return product
 
 
-@jit
-def project(x, x_stride, w, y, y_stride, n, vectors, m):
-    """y = bias + m rows of x times panels."""
-    while vectors > 0:
-        width = panel_vectors(vectors)
-        strip_from(width, x, x_stride, w + width * LINE, w, 0, y, y_stride, n, m)
-        w += width * LINE * (n + 1)
-        y += width * LINE
-        vectors -= width
-
-
-@jit
-def add_product(x, x_stride, w, y, y_stride, n, vectors, m):
-    """y += m rows of x times panels without biases; each output's sum goes on from what is in y."""
-    while vectors > 0:
-        width = panel_vectors(vectors)
-        strip_from(width, x, x_stride, w, y, y_stride, y, y_stride, n, m)
-        w += width * LINE * n
-        y += width * LINE
-        vectors -= width
+project, add_product = make_product(False), make_product(True)
 
 
 @jit

@@ -48,17 +48,16 @@ def dense_row(row, frame, m):
         exact_product_one(x, w, y, n, n_out, temp, least)
         finish_sums(row, y, y_stride, n_out, 1)
         return 0
-    far = i64_at(row, SIZES + 4)
-    room = m * temp_stride >> 8  # rows of a panel
+    room = m * temp_stride >> 8  # rows of a group
     if exact == 0:
-        product(far, x, x_stride, w, y, y_stride, n, n_out, m, least)
+        product(x, x_stride, w, y, y_stride, n, n_out, m, least)
         finish_sums(row, y, y_stride, y_stride >> 2, m)
     elif inner == 1:
-        exact_product(far, x, x_stride, w, y, y_stride, n, n_out, m, temp, room, least)
+        exact_product(x, x_stride, w, y, y_stride, n, n_out, m, temp, room, least)
         finish_sums(row, y, y_stride, n_out, m)
     else:
         for r in range(m):
-            exact_product(far, x + r * x_stride, 4 * n, w, y + r * y_stride, 4 * n_out, n, n_out, inner, temp, room, least)
+            exact_product(x + r * x_stride, 4 * n, w, y + r * y_stride, 4 * n_out, n, n_out, inner, temp, room, least)
         finish_sums(row, y, y_stride, inner * n_out, m)
     return 0
 
@@ -93,12 +92,12 @@ def matmul_row(row, frame, m):
         i64_at(row, SIZES + 7),
     )
     w_matrix, share = i64_at(row, SIZES + 8), i64_at(row, SIZES + 9)
-    room = m * temp_stride >> 8  # rows of a panel
+    room = m * temp_stride >> 8  # rows of a group
     for r in range(m):
         at = w + r * w_stride
         for k in range(count):
             x_at, y_at = x + r * x_stride + k * x_matrix, y + r * y_stride + k * y_matrix
-            exact_product(0, x_at, x_row, at, y_at, y_row, n, n_out, rows, temp, room, AS_IT_IS)
+            exact_product(x_at, x_row, at, y_at, y_row, n, n_out, rows, temp, room, AS_IT_IS)
             if (k + 1) % share == 0:
                 at += w_matrix
     return 0

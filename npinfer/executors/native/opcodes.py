@@ -27,8 +27,8 @@ SIZES: Final = 14  # what the opcode says
 MORE: Final = 24  # up to eight further operands
 
 # opcodes. "inner" counts the vectors of a sample that one row of weights is applied to (1 unless the sample has leading axes)
-#: sizes: n_in, n_out, inner, exact (1: nothing beyond n_out may be written; B is then working space, a panel wide and some rows
-#: long), far (1: the weights don't fit into the second-level cache). Panels of up to 64 outputs
+#: sizes: n_in, n_out, inner, exact (1: nothing beyond n_out may be written; B is then working space, a group of panels wide and
+#: some rows long)
 DENSE: Final = 0
 DOTS: Final = 1  # sizes: n_in, n_out, inner, exact. A kernel with few outputs: one dot product each
 MAP: Final = 2  # sizes: n. out = activation(a), n floats a sample
@@ -77,7 +77,7 @@ KINDS: Final = (
 )  # fmt: skip
 
 RELU: Final = KINDS.index("relu")
-PANEL: Final = 4  # vectors of a full panel
+GROUP: Final = 4  # panels of 16 outputs that go together at most
 PRECISE: Final = 2  # outputs up to which products are summed in float64
 FLOAT: Final = 4  # bytes
 LINE: Final = 64  # bytes of a vector

@@ -6,13 +6,12 @@ What it can't express it refuses with NotNative, and the op then runs through it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from npinfer.executors.native import opcodes
-from npinfer.executors.native.opcodes import INDEX_DTYPES, LINE, PANEL, PRECISE, REDUCTIONS
+from npinfer.executors.native.opcodes import GROUP, INDEX_DTYPES, LINE, PRECISE, REDUCTIONS
 from npinfer.executors.native.pack_elements import is_truth, word
 from npinfer.executors.native.places import F32, Place, up
 from npinfer.executors.native.program import Program, floats
@@ -45,29 +44,25 @@ def only_floats(p: Program, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
             raise NotNative("an empty array")
 
 
-def panel_columns(n_out: int) -> Iterator[slice]:
-    """The outputs of each panel: 64, 32 or 16, as many as are left in whole vectors."""
-    at, end = 0, up(n_out, 16)
-    while at < end:
-        vectors = (end - at) // 16
-        width = 16 * (PANEL if vectors >= PANEL else 2 if vectors >= 2 else 1)
-        yield slice(at, at + width)
-        at += width
-
-
-def chunks(kernel: Array, bias: Array | None) -> list[Array]:
-    """A kernel (n_in, n_out) in panels (panel_columns), the bias before each one's rows; zeros where outputs are filled up."""
-    n_in, n_out = kernel.shape
-    wide = np.zeros((1 + n_in, up(n_out, 16)), F32)
+def rows_of(kernel: Array, bias: Array | None) -> Array:
+    """(1 + inputs of an output, outputs rounded up to 16): the bias, then the kernel; zeros where outputs are filled up."""
+    n_out = kernel.shape[-1]
+    rows = np.zeros((1 + kernel[..., 0].size, up(n_out, 16)), F32)
     if bias is not None:
-        wide[0, :n_out] = bias
-    wide[1:, :n_out] = kernel
-    return [wide[:, columns] for columns in panel_columns(n_out)]
+        rows[0, :n_out] = bias
+    rows[1:, :n_out] = kernel.reshape(-1, n_out)
+    return rows
+
+
+def in_panels(rows: Array) -> Array:
+    """(panels, rows, 16): the outputs in panels of 16, as panels.py has them."""
+    return rows.reshape(len(rows), -1, 16).swapaxes(0, 1)
 
 
 def working_space(n_out: int, rows: int) -> Place | None:
-    """Room for some rows of a panel: for products that may write nothing beyond their outputs, if the last panel isn't full."""
-    return Place(opcodes.SCRATCH, 0, min(24, rows) * PANEL * LINE) if n_out % (16 * PANEL) else None
+    """Room for some rows of a group of panels: for products that may write nothing beyond their outputs, where the last group
+    isn't full."""
+    return Place(opcodes.SCRATCH, 0, min(24, rows) * GROUP * LINE) if n_out % (16 * GROUP) else None
 
 
 def dots_are_quicker(n_in: int, n_out: int) -> bool:
@@ -91,7 +86,7 @@ def product(p: Program, out: Place, x: Place, kernel: Array, bias: Array | None,
         return
     exact = out.exact or inner > 1
     temp = working_space(n_out, inner) if exact else None
-    at = p.weights(*chunks(kernel, bias))
+    at = p.weights(in_panels(rows_of(kernel, bias)))
     p.row(opcodes.DENSE, out, x, temp, (n_in, n_out, inner, exact), at, activation)
 
 

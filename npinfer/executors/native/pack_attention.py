@@ -1,6 +1,6 @@
 """Rules for products of two values of a graph: attention, Dot, matmul. Nothing here needs Numba.
 
-The right factor is put into panels, as weights are (pack.chunks), at each run; then it is a matrix product like others.
+The right factor is put into panels, as weights are (pack.in_panels), at each run; then it is a matrix product like others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import REDUCTIONS
-from npinfer.executors.native.pack import only_floats, panel_columns, working_space
+from npinfer.executors.native.pack import only_floats, working_space
 from npinfer.executors.native.pack_elements import Operand, choose, fixed, is_truth, word
 from npinfer.executors.native.places import F32, Place, numbered, up
 from npinfer.executors.native.program import Program
@@ -46,16 +46,16 @@ class Panels(NamedTuple):
 def in_panels(p: Program, source: Place, numbers: Array) -> Panels:
     """The matrices whose elements are the source's floats of these numbers (matrices, rows, columns)."""
     count, n_in, n_out = numbers.shape
-    size = (1 + n_in) * up(n_out, 16)
-    place = p.buffer(count * size)
-    zero = p.constant(np.float32(0))
-    for columns in panel_columns(n_out):
-        width = columns.stop - columns.start
-        panel = (1 + n_in) * columns.start + numbered(1 + n_in, width) + size * np.arange(count)[:, None, None]
-        taken = numbers[:, :, columns]
-        p.arrange(place, panel[:, 0], zero, np.zeros_like(panel[:, 0]))  # no bias
-        p.arrange(place, panel[:, 1:, : taken.shape[-1]], source, taken)
-    return Panels(place, n_in, n_out, size)
+    panels = numbered(count, up(n_out, 16) // 16, 1 + n_in, 16)
+    place = p.buffer(panels.size)
+    p.arrange(place, panels[:, :, 0], p.constant(np.float32(0)), np.zeros_like(panels[:, :, 0]))  # no bias
+    whole = n_out // 16
+    if whole:
+        taken = numbers[:, :, : 16 * whole].reshape(count, n_in, whole, 16).swapaxes(1, 2)
+        p.arrange(place, panels[:, :whole, 1:], source, taken)
+    if n_out % 16:
+        p.arrange(place, panels[:, whole, 1:, : n_out % 16], source, numbers[:, :, 16 * whole :])
+    return Panels(place, n_in, n_out, panels[0].size)
 
 
 def product(p: Program, y: Rows, x: Rows, w: Panels, rows: int, count: int = 1, share: int = 1) -> None:

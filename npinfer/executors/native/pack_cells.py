@@ -9,7 +9,7 @@ import numpy as np
 
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import CELLS, LINE
-from npinfer.executors.native.pack import chunks, only_floats
+from npinfer.executors.native.pack import in_panels, only_floats, rows_of
 from npinfer.executors.native.places import F32, Place, buffer, up
 from npinfer.executors.native.program import Program, kind_of
 from npinfer.executors.native.rules import NotNative, packs
@@ -44,7 +44,7 @@ def parts_of(a: Array, units: int, order: Sequence[int]) -> Array:
 
 def panels(a: Array) -> list[Array]:
     """A kernel in panels without biases."""
-    return [part[1:] for part in chunks(a, None)]
+    return [in_panels(a)]
 
 
 def packed(cell: Any) -> tuple[int, list[Array], list[Array], list[Array]]:
@@ -66,7 +66,7 @@ def packed(cell: Any) -> tuple[int, list[Array], list[Array], list[Array]]:
     else:
         order = (0,)
         name, after, second = "simple", panels(parts_of(u, units, order)), []
-    begin = chunks(parts_of(cell.kernel, units, order), None if bias is None else parts_of(bias, units, order))
+    begin = [in_panels(rows_of(parts_of(cell.kernel, units, order), None if bias is None else parts_of(bias, units, order)))]
     return CELLS.index(name), begin, after, second
 
 

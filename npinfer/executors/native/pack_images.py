@@ -10,8 +10,8 @@ import numpy as np
 
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import FLOAT, LINE, WEIGHTED
-from npinfer.executors.native.pack import only_floats
-from npinfer.executors.native.places import F32, Place, buffer, numbered, up
+from npinfer.executors.native.pack import in_panels, only_floats, rows_of
+from npinfer.executors.native.places import Place, buffer, numbered
 from npinfer.executors.native.program import Program, floats
 from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
@@ -57,16 +57,6 @@ def offsets(counts: Sequence[int], strides: Sequence[int]) -> Array:
     for n, stride in zip(counts, strides):
         total = (total[:, None] + np.arange(n) * stride).reshape(-1)
     return total
-
-
-def rows_of(kernel: Array, bias: Array | None) -> Array:
-    """(1 + inputs of a filter, filters rounded up to 16): the bias, then the kernel."""
-    filters = kernel.shape[-1]
-    rows = np.zeros((1 + kernel[..., 0].size, up(filters, 16)), F32)
-    if bias is not None:
-        rows[0, :filters] = bias
-    rows[1:, :filters] = kernel.reshape(-1, filters)
-    return rows
 
 
 def spilling(n: int, filters: int) -> Place:
@@ -116,7 +106,7 @@ def describe(
         if window and run == padded[-1] * channels and op.dilation[-2] == 1:
             run *= window.pop()
     segments = offsets(window, [n * d for n, d in zip(lengths, op.dilation)]) + FLOAT * first
-    panels = rows_of(op.kernel, op.bias).reshape(1 + depth, -1, 16).swapaxes(0, 1)
+    panels = in_panels(rows_of(op.kernel, op.bias))
     each = FLOAT * max(channels * op.strides[-1], filters)
     long = max(12, STRIP_BYTES // each // 12 * 12)
     rows, copies, room = [1] * (3 - len(image)) + list(image), [0] * 3, 0
@@ -209,7 +199,7 @@ def window_dense(p: Program, op: WindowDense, xs: tuple[int, ...], ys: tuple[int
     n = floats(p.spec(xs[0])) // n_in
     words = [n, filters, 1, FLOAT * n_in, 12, 14 * 8, (14 + n) * 8, *[0] * 7]
     d = p.weights(np.concatenate([np.array(words, np.int64), np.arange(n) * FLOAT * n_in, np.zeros(1, np.int64)]))
-    panels = rows_of(op.kernel, op.bias).reshape(1 + n_in, -1, 16).swapaxes(0, 1)
+    panels = in_panels(rows_of(op.kernel, op.bias))
     out = roomy(p, ys[0], filters)
     p.work += n * n_in * filters
     p.row(opcodes.CONV, out, p.places[xs[0]], None, (d,), p.weights(panels), op.activation)

@@ -221,8 +221,6 @@ class Program:
                 line[word] = value
             for word, place in uses:
                 line[word : word + 3] = place.region, place.offset, place.stride
-        if self._size > FAR_WEIGHTS:
-            table[table[:, OPCODE] == opcodes.DENSE, SIZES + 4] = 1
         self.table = table
         self.arena = np.zeros(self._size, np.uint8)
         at = 0
