@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 
 TILE_ROWS = 24  # samples that go through the layers together: four register blocks of six. More of them …
 NEAR = 1 << 15  # … if what lies between the layers then still fits into the first-level cache,
-MIDDLE = 1 << 18  # fewer if it is too much for the second;
-FAR = 1 << 21  # and many where the weights are beyond it anyway: the more samples use them on their way, the better.
-FAR_WEIGHTS = 1 << 20  # Such weights.
+MIDDLE = 1 << 18  # fewer if it is too much for the second,
+FAR_WEIGHTS, FAR = 1 << 20, 1 << 21  # unless the weights are beyond it too, and come from far away for each tile.
 
 
 def floats(spec: Spec) -> int:
@@ -257,13 +256,12 @@ class Program:
 def tile_for(row_bytes: int, weight_bytes: int) -> int:
     """How many samples go through the layers together; a multiple of the register blocks' six where there is a choice."""
     if row_bytes * TILE_ROWS <= NEAR:
-        most, room = 8 * TILE_ROWS, NEAR
-    elif weight_bytes > FAR_WEIGHTS:
-        most, room = 8 * TILE_ROWS, FAR
+        tile = min(8 * TILE_ROWS, NEAR // row_bytes)
     else:
-        most, room = 2 * TILE_ROWS, MIDDLE
-    tile = max(1, min(most, room // row_bytes))
-    return tile // 6 * 6 or tile
+        tile = min(2 * TILE_ROWS, MIDDLE // row_bytes)
+    if weight_bytes > FAR_WEIGHTS:
+        tile = max(tile, min(TILE_ROWS, FAR // row_bytes))
+    return tile // 6 * 6 or max(1, tile)
 
 
 def kind_of(activation: Op) -> tuple[int, tuple[float, ...]]:
