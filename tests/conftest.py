@@ -18,11 +18,21 @@ GOLDEN = Path(__file__).resolve().parent / "golden"
 ENGINES = ("reference", "numpy", "native")
 
 
-@pytest.fixture(autouse=True)
-def same_draws() -> None:
-    """Tests of the native engine draw the same numbers in whatever order and on whatever worker they run."""
+def draw_anew() -> None:
     if (chains := sys.modules.get("native_chains")) is not None:
         chains.rng.bit_generator.state = chains.START
+
+
+@pytest.fixture(autouse=True)
+def same_draws() -> None:
+    """Tests of the native engine draw the same numbers in whatever order and on whatever worker they run …"""
+    draw_anew()
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """… and so do their modules while they are imported."""
+    if isinstance(collector, pytest.Module):
+        draw_anew()
 
 
 class Case(NamedTuple):

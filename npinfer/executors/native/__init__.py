@@ -11,14 +11,15 @@ code.
 floats; `load(address)` reads them, `fma(a, b, c)` is a·b + c for each. `splat_at(address)` puts one float in all 16 lanes.
 
 **Panels** (`panels.py`). For y = b + x @ W, take 64 outputs at once: four vectors of sums, which begin as the bias. For each
-input i, put x[i] in all lanes and add x[i] · W[i, 0:64] to the sums. W is stored in just the order in which this reads it:
-bias, row 0, row 1, … of the first 64 columns, then of the next 64. The sums never leave the registers, nothing is added across
-lanes, and each number of W is read once, which is what a single sample costs at least. Where the outputs are few (a network's
-last layer), it is the other way round: a dot product for each output.
+input i, put x[i] in all lanes and add x[i] · W[i, 0:64] to the sums. W is stored in the order in which this reads it, in panels
+of 16 columns: bias, row 0, row 1, … of the first 16, then of the next 16; four panels are read side by side. The sums never
+leave the registers, nothing is added across lanes, and each number of W is read once, which is what a single sample costs at
+least. Where the outputs are few (a network's last layer), it is the other way round: a dot product for each output.
 
-**Many samples** would read W from memory again and again. So six rows of x share each vector of W while it is in a register,
-and a tile of 24 rows or more goes through *all* layers before the next tile, so that values between layers stay in the cache.
-Each output adds its products in the same order as for one sample: results don't depend on the batch, to the last bit.
+**Many samples** would read W from memory again and again. So six rows of x share each vector of W while it is in a register, a
+panel serves all rows while it is in the nearest cache, and a tile of 24 rows or more goes through *all* layers before the next
+tile, so that values between layers stay in the cache. Each output adds its products in the same order as for one sample:
+results don't depend on the batch, to the last bit.
 
 **A table, not a compiler.** Compiling takes seconds, so it happens once a machine, not once a model. The machine code
 interprets a table (`opcodes.py`): each row says what to do (Dense, copy, softmax …), with which sizes, on which memory.

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from npinfer.executors.native.lanes import F32, F64, I32, I64, pointer
+from npinfer.executors.native.lanes import F32, F64, I32, pointer
 from npinfer.executors.native.opcodes import LINE, PRECISE
 from npinfer.executors.native.vector import (
     f32_at,
@@ -37,12 +37,12 @@ from npinfer.executors.native.vector import (
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def put_sums(context: Any, s0: Any, s1: Any, s2: Any, s3: Any, bias: Any, y: Any, stride: Any) -> Any:
-    """y[r] = bias + all lanes of s<r>, for four rows `stride` bytes apart. Each addition serves two rows, later four: half the
-    work of four trees."""
+def put_sums(context: Any, s0: Any, s1: Any, s2: Any, s3: Any, bias: Any, odd_bias: Any, y: Any, odd: Any, stride: Any) -> Any:
+    """Four floats: bias + all lanes of s0 to y, odd_bias + those of s1 to y + odd, and the same of s2 and s3 `stride` bytes
+    further. Each addition serves two sums, later four: half the work of four trees."""
 
     def codegen(c: Any, b: Any, s: Any, args: Any) -> Any:
-        *sums, bias, y, stride = args
+        *sums, bias, odd_bias, y, odd, stride = args
 
         def halved(u: Any, v: Any, first: list[int], second: list[int]) -> Any:
             """Lanes `first` of u and v (numbered one behind the other) plus lanes `second`."""
@@ -55,19 +55,19 @@ def put_sums(context: Any, s0: Any, s1: Any, s2: Any, s3: Any, bias: Any, y: Any
         low = [k + j for k in range(0, 16, 4) for j in (0, 1)]
         both = halved(pairs[0], pairs[1], low, [k + 2 for k in low])
         four = halved(both, both, [0, 2, 4, 6], [1, 3, 5, 7])
-        if s0 is f64x16:
-            bias = b.fpext(bias, F64)
-        none = ir.Constant(four.type, ir.Undefined)
-        same = ir.Constant(ir.VectorType(I32, 4), [0] * 4)
-        totals = b.fadd(four, b.shuffle_vector(b.insert_element(none, bias, I32(0)), none, same))
+        biases = ir.Constant(four.type, ir.Undefined)
+        for k, number in enumerate((bias, odd_bias) * 2):
+            number = b.fpext(number, F64) if s0 is f64x16 else number
+            biases = b.insert_element(biases, number, I32(k))
+        totals = b.fadd(four, biases)
         if s0 is f64x16:
             totals = b.fptrunc(totals, ir.VectorType(F32, 4))
-        for r in range(4):
-            at = pointer(b, b.add(y, b.mul(stride, I64(r))), F32)
-            b.store(b.extract_element(totals, I32(r)), at, align=4)
+        for k in range(4):
+            at = b.add(b.add(y, odd) if k % 2 else y, stride) if k > 1 else b.add(y, odd) if k else y
+            b.store(b.extract_element(totals, I32(k)), pointer(b, at, F32), align=4)
         return c.get_dummy_value()
 
-    return types.void(s0, s0, s0, s0, types.float32, types.intp, types.intp), codegen
+    return types.void(s0, s0, s0, s0, types.float32, types.float32, types.intp, types.intp, types.intp), codegen
 
 
 @jit
@@ -80,8 +80,8 @@ def single_plus(total, x, y):
     return fma(x, y, total)
 
 
-def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any, Any]:
-    """The loops for four rows, for four rows of up to 16 inputs and for one row, with sums of one type."""
+def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any, Any, Any]:
+    """The loops for four rows, for rows of up to 16 inputs, the same for two outputs, and for one row; sums of one type."""
 
     @jit
     def dots_four(x, x_stride, w, y, y_stride, n, n_out):
@@ -109,7 +109,8 @@ def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any, Any]:
                 s2 = plus(s2, select(inputs, load(x2 + i), 0.0), v)
                 s3 = plus(s3, select(inputs, load(x3 + i), 0.0), v)
                 row += LINE
-            put_sums(s0, s1, s2, s3, f32_at(w, j), y + 4 * j, y_stride)
+            bias = f32_at(w, j)
+            put_sums(s0, s1, s2, s3, bias, bias, y + 4 * j, y_stride, 2 * y_stride)
 
     @jit
     def dots_few(x, x_stride, w, y, y_stride, n, n_out, fours):
@@ -124,9 +125,22 @@ def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any, Any]:
                 s1 = plus(zero(), select(inputs, load(x1), 0.0), v)
                 s2 = plus(zero(), select(inputs, load(x2), 0.0), v)
                 s3 = plus(zero(), select(inputs, load(x3), 0.0), v)
-                put_sums(s0, s1, s2, s3, bias, at, y_stride)
+                put_sums(s0, s1, s2, s3, bias, bias, at, y_stride, 2 * y_stride)
                 x0 += 4 * x_stride
                 at += 4 * y_stride
+
+    @jit
+    def dots_pair(x, x_stride, w, y, y_stride, n, twos):
+        """The same for two outputs and so many twos of rows: a row serves both outputs."""
+        inputs = first(n)
+        bias, odd_bias, v, odd = f32_at(w, 0), f32_at(w, 1), load(w + LINE), load(w + 2 * LINE)
+        for _ in range(twos):
+            x0, x1 = select(inputs, load(x), 0.0), select(inputs, load(x + x_stride), 0.0)
+            s0, s1 = plus(zero(), x0, v), plus(zero(), x0, odd)
+            s2, s3 = plus(zero(), x1, v), plus(zero(), x1, odd)
+            put_sums(s0, s1, s2, s3, bias, odd_bias, y, 4, y_stride)
+            x += 2 * x_stride
+            y += 2 * y_stride
 
     @jit
     def dots_one(x, w, y, n, n_out):
@@ -145,11 +159,11 @@ def make_dots(zero: Any, plus: Any, lane_total: Any) -> tuple[Any, Any, Any]:
                 row += LINE
             f32_put(y, j, np.float32(lane_total(total) + f32_at(w, j)))
 
-    return dots_four, dots_few, dots_one
+    return dots_four, dots_few, dots_pair, dots_one
 
 
-precise_four, precise_few, precise_one = make_dots(no_sum, plus_product, wide_sum)
-single_four, single_few, single_one = make_dots(single_zero, single_plus, lane_sum)
+precise_four, precise_few, precise_pair, precise_one = make_dots(no_sum, plus_product, wide_sum)
+single_four, single_few, _, single_one = make_dots(single_zero, single_plus, lane_sum)
 
 
 @jit
@@ -160,7 +174,9 @@ def dots(x, x_stride, w, y, y_stride, n, n_out, m):
         beyond = -4 * n & (LINE - 1)
         fours = max(0, m - (beyond + x_stride - 1) // x_stride) >> 2
         if n <= 16:
-            if n_out <= PRECISE:
+            if n_out == 2:
+                precise_pair(x, x_stride, w, y, y_stride, n, 2 * fours)
+            elif n_out <= PRECISE:
                 precise_few(x, x_stride, w, y, y_stride, n, n_out, fours)
             else:
                 single_few(x, x_stride, w, y, y_stride, n, n_out, fours)

@@ -255,10 +255,8 @@ class Program:
 
 def tile_for(row_bytes: int, weight_bytes: int) -> int:
     """How many samples go through the layers together; a multiple of the register blocks' six where there is a choice."""
-    if row_bytes * TILE_ROWS <= NEAR:
-        tile = min(8 * TILE_ROWS, NEAR // row_bytes)
-    else:
-        tile = min(2 * TILE_ROWS, MIDDLE // row_bytes)
+    most, room = (8, NEAR) if row_bytes * TILE_ROWS <= NEAR else (2, MIDDLE)
+    tile = min(most * TILE_ROWS, room // row_bytes)
     if weight_bytes > FAR_WEIGHTS:
         tile = max(tile, min(TILE_ROWS, FAR // row_bytes))
     return tile // 6 * 6 or max(1, tile)
