@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 TILE_ROWS = 24  # samples that go through the layers together: four register blocks of six. More of them …
 NEAR = 1 << 15  # … if what lies between the layers then still fits into the first-level cache,
-MIDDLE = 1 << 18  # fewer if it is too much for the second,
-FAR_WEIGHTS, FAR = 1 << 20, 1 << 21  # unless the weights are beyond it too, and come from far away for each tile.
+MIDDLE = 1 << 18  # fewer if it is too much for the second. But weights that are beyond it, too, come from far away for each
+FAR_WEIGHTS = 1 << 20  # tile: then a tile moves as many bytes as they are.
 
 
 def floats(spec: Spec) -> int:
@@ -258,7 +258,7 @@ def tile_for(row_bytes: int, weight_bytes: int) -> int:
     most, room = (8, NEAR) if row_bytes * TILE_ROWS <= NEAR else (2, MIDDLE)
     tile = min(most * TILE_ROWS, room // row_bytes)
     if weight_bytes > FAR_WEIGHTS:
-        tile = max(tile, min(TILE_ROWS, FAR // row_bytes))
+        tile = max(tile, min(TILE_ROWS, weight_bytes // row_bytes))
     return tile // 6 * 6 or max(1, tile)
 
 
