@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 
 from npinfer.executors.native import lanes
 from npinfer.executors.native.frame import operand
-from npinfer.executors.native.lanes import F32, I64, Lanes, broadcast, pointer, write
+from npinfer.executors.native.lanes import F32, I64, Lanes, broadcast, pointer, prefetch, write
 from npinfer.executors.native.loops import finish_sums, least_of
 from npinfer.executors.native.opcodes import ARENA, LINE, OUT, SIZES, WEIGHTS, A, B
 from npinfer.executors.native.panels import copy_floats
@@ -95,6 +95,8 @@ def _block(c: Any, b: Any, args: Any, rows: int, panels: int) -> None:
         def tap(values: list[Any]) -> list[Any]:
             i, line, *sums = values
             weights = [b.load(pointer(b, b.add(line, q)), align=LINE) for q in ahead]
+            if rows > 1:
+                prefetch(b, b.sub(line, panel))
             new = []
             for r, pixel in enumerate(pixels):
                 scalar = b.load(pointer(b, b.add(pixel, i), F32), align=4)
@@ -128,24 +130,30 @@ MOST, AT_MOST_FOUR, AT_MOST_TWO = (_rows(level) for level in range(3))
 
 
 @jit
-def blocks(rows, x, starts, w, panel, y, y_stride, segments, count, length, n, least):
-    """n pixels, a multiple of `rows`, of one panel."""
+def blocks(x, starts, w, panel, y, y_stride, segments, count, length, n, least):
+    """n pixels of one panel. What is left after whole blocks is a smaller one that ends with the last pixel, and may compute
+    some again."""
     r = 0
     while r < n:
-        at, out = starts + 8 * r, y + r * y_stride
-        if rows == MOST():
-            MANY(x, at, w, panel, out, y_stride, segments, count, length, least)
-        elif rows == AT_MOST_FOUR():
-            FOUR(x, at, w, panel, out, y_stride, segments, count, length, least)
-        elif rows == AT_MOST_TWO():
-            TWO(x, at, w, panel, out, y_stride, segments, count, length, least)
+        left = n - r
+        if left > AT_MOST_FOUR() and n >= MOST():
+            r = min(r, n - MOST())
+            MANY(x, starts + 8 * r, w, panel, y + r * y_stride, y_stride, segments, count, length, least)
+            r += MOST()
+        elif left > AT_MOST_TWO() and n >= AT_MOST_FOUR():
+            r = min(r, n - AT_MOST_FOUR())
+            FOUR(x, starts + 8 * r, w, panel, y + r * y_stride, y_stride, segments, count, length, least)
+            r += AT_MOST_FOUR()
+        elif left >= AT_MOST_TWO():
+            TWO(x, starts + 8 * r, w, panel, y + r * y_stride, y_stride, segments, count, length, least)
+            r += AT_MOST_TWO()
         else:
-            ONE(x, at, w, panel, out, y_stride, segments, count, length, least)
-        r += rows
+            ONE(x, starts + 8 * r, w, panel, y + r * y_stride, y_stride, segments, count, length, least)
+            r += 1
 
 
 @jit
-def strip(row, x, starts, w, y, segments, count, length, filters, n, rows):
+def strip(row, x, starts, w, y, segments, count, length, filters, n):
     """n pixels, all panels, the activation."""
     panel = LINE * (1 + count * (length >> 2))
     left = (filters + 15) >> 4
@@ -156,32 +164,19 @@ def strip(row, x, starts, w, y, segments, count, length, filters, n, rows):
             WIDE(x, starts, w + left * panel, panel, y + left * LINE, 4 * filters, segments, count, length, least)
         else:
             left -= 1
-            blocks(rows, x, starts, w + left * panel, panel, y + left * LINE, 4 * filters, segments, count, length, n, least)
+            blocks(x, starts, w + left * panel, panel, y + left * LINE, 4 * filters, segments, count, length, n, least)
     finish_sums(row, y, 0, n * filters, 1)
 
 
 @jit
 def image(row, x, d, w, y):
-    """All output pixels of one image. What is left after whole blocks is a block that ends with the last pixel, and computes
-    some pixels again."""
+    """All output pixels of one image, as many at a time as stay in the first-level cache."""
     pixels, filters, count, length, long = i64_at(d, 0), i64_at(d, 1), i64_at(d, 2), i64_at(d, 3), i64_at(d, 4)
     starts, segments = d + i64_at(d, 5), d + i64_at(d, 6)
-    rows = 1
-    if pixels >= MOST():
-        rows = MOST()
-    elif pixels >= AT_MOST_FOUR():
-        rows = AT_MOST_FOUR()
-    elif pixels >= AT_MOST_TWO():
-        rows = AT_MOST_TWO()
     done = 0
     while done < pixels:
         n = min(long, pixels - done)
-        if n < rows:
-            done -= rows - n
-            n = rows
-        else:
-            n -= n % rows
-        strip(row, x, starts + 8 * done, w, y + 4 * done * filters, segments, count, length, filters, n, rows)
+        strip(row, x, starts + 8 * done, w, y + 4 * done * filters, segments, count, length, filters, n)
         done += n
 
 

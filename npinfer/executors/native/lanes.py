@@ -219,6 +219,13 @@ def write(b: Any, value: Any, address: Any) -> None:
     b.store(value, pointer(b, address, value.type), align=4)
 
 
+def prefetch(b: Any, address: Any) -> None:
+    """Ask for the cache line at an address, which need not be memory at all, to come to the second-level cache."""
+    place = pointer(b, address, ir.IntType(8))
+    kind = ir.FunctionType(ir.VoidType(), [place.type, I32, I32, I32])
+    b.call(b.module.declare_intrinsic("llvm.prefetch", [place.type], kind), [place, I32(0), I32(2), I32(1)])
+
+
 def broadcast(b: Any, scalar: Any) -> Any:
     """The LLVM vector with a scalar in all lanes."""
     kind = ir.VectorType(scalar.type, LANES)

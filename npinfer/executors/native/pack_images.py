@@ -21,7 +21,7 @@ from npinfer.ops.conv import Conv
 from npinfer.ops.joining import Pad, Repeat
 from npinfer.ops.windows import Pairs, pairs_of
 
-STRIP_BYTES = 1 << 14  # inputs or outputs of the pixels that all filters are applied to before the next: half a cache
+STRIP_BYTES = 1 << 17  # inputs or outputs of the pixels that all filters are applied to before the next: they stay in the cache
 Axes = Sequence[tuple[int, ...]]
 
 
