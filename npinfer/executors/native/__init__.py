@@ -57,7 +57,11 @@ def refusal(graph: Graph) -> str | None:
     """Why the native engine can't run this graph here, as half a sentence; None if it can."""
     import numpy as np
 
-    if any(s.dtype == np.float64 for s in graph.specs):
+    from npinfer.ops.cast import Cast
+
+    doubles = any(s.dtype == np.float64 for s in graph.specs)
+    made = {graph.specs[v].dtype for k, n in enumerate(graph.nodes) if not isinstance(n.op, Cast) for v in graph.results(k)}
+    if doubles and np.dtype(np.float32) not in made:
         return "it computes in float32, and this model holds float64; the numpy engine runs it"
     return unavailable()
 
