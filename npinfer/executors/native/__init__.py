@@ -37,10 +37,10 @@ straight to the machine code, which reads the array's address and shape from the
 Where things are
 ================
 
-lanes, vector, activations, maps, blocks, panels, loops, groups, images, cells, frame, entry: compiled code, in the order in
-which they build on each other · opcodes, record, places, rules, program, pack and pack_…, stretches, context: from a graph to
-the table, and running it · executor, threads: the engine · abi, call, step, step_type, jit: callables · build, objects, link,
-cache, store: machine code, made once and kept on disk.
+lanes, vector, activations, operations, maps, blocks, panels, loops, groups, images, cells, frame, entry: compiled code, in the
+order in which they build on each other · opcodes, record, places, rules, program, pack and pack_…, stretches, context: from a
+graph to the table, and running it · executor, threads: the engine · abi, call, step, step_type, jit: callables · build,
+objects, link, cache, store: machine code, made once and kept on disk.
 """
 
 from __future__ import annotations
