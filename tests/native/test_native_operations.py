@@ -15,9 +15,13 @@ from native_chains import F, chain, close, normal
 
 from npinfer.executors.native.executor import NativeExecutor
 from npinfer.executors.native.operations import LARGE, OPERATIONS
-from npinfer.graph import Array
+from npinfer.graph import Array, Graph, Node, Spec
 from npinfer.ops.arithmetic import Binary, Unary
+from npinfer.ops.dense import Dense
+from npinfer.ops.embedding import Embedding
+from npinfer.ops.indexing import OneHot
 from npinfer.ops.norm import UnitNorm
+from npinfer.ops.reductions import Reduce
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38, LARGE, -LARGE, 1.5, -2.5, 1e6, -7e4], F)
 
@@ -135,3 +139,53 @@ def test_unit_normalization(shape: tuple[int, ...], axes: tuple[int, ...], limit
     np.testing.assert_allclose(got, want, rtol=1e-6)
     for r in range(len(x)):
         assert executor.run([x[r : r + 1]])[0].tobytes() == got[r].tobytes()
+
+
+def ties(*shape: int) -> Array:
+    """Numbers of a few values, so that many are largest; NaN, infinities and zeros of both signs among them."""
+    rng = np.random.default_rng(sum(shape))
+    x = rng.choice(np.array([-1, 0.0, -0.0, 2], F), shape)
+    x[len(x) // 2 :] = np.where(rng.random(shape) < 0.1, rng.choice(SPECIAL[:3], shape), x)[len(x) // 2 :]
+    return x
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "at"), [((5,), 0, 0), ((40,), 0, 0), ((3, 17), 1, 1), ((3, 17), 0, 1), ((3, 4, 5), 1, 0), ((1,), 0, 0)]
+)
+def test_places_of_the_largest_as_one_hot(kind: str, shape: tuple[int, ...], axis: int, at: int) -> None:
+    net = chain(shape, Reduce(kind, (axis,)), OneHot(shape[axis] + 1, at, F))
+    executor = NativeExecutor(net)
+    assert executor.uncovered() == []
+    x = ties(40, *shape)
+    (got,) = executor.run([x])
+    np.testing.assert_array_equal(got, net(x)[0])
+    np.testing.assert_array_equal(executor.bind(None, False, lambda: None)(x[39]), got[39])
+
+
+def test_places_of_the_largest_as_indices() -> None:
+    net = chain((9,), Dense(normal(9, 6)), Reduce("argmax", (0,)), Embedding(normal(6, 4)))
+    executor = NativeExecutor(net)
+    assert executor.uncovered() == []
+    x = normal(30, 9)
+    np.testing.assert_array_equal(executor.run([x])[0], net(x)[0])
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+def test_places_of_the_largest_as_results(kind: str) -> None:
+    net = chain((4, 9), Dense(np.eye(9, dtype=F)), Reduce(kind, (1,)))
+    executor = NativeExecutor(net)
+    x = np.nan_to_num(ties(30, 4, 9), posinf=3)
+    (got,) = executor.run([x])
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got, net(x)[0])
+    np.testing.assert_array_equal(executor.bind(None, False, lambda: None)(x[7]), got[7])
+
+
+def test_one_hot_of_floats_and_integers() -> None:
+    for dtype in (F, np.dtype(np.int32)):
+        net = Graph([Spec((7,), dtype, "x")], [Node(OneHot(4, 1, F), (0,))], [1])
+        executor = NativeExecutor(net)
+        assert executor.uncovered() == []
+        x = np.resize(np.array([0, 1, 2, 3, 4, -1, 2.5, -0.0]), (5, 7)).astype(dtype)
+        np.testing.assert_array_equal(executor.run([x])[0], net(x)[0])

@@ -25,6 +25,7 @@ from npinfer.graph import Array, Graph, Node, Op
 from npinfer.ops.cast import Cast
 from npinfer.ops.indexing import GetItem
 from npinfer.ops.joining import Concatenate
+from npinfer.ops.reductions import Reduce
 from npinfer.ops.reshape import Reshape, Transpose
 
 KEPT_SHAPES = 16  # plans for that many different input shapes are kept, where a graph leaves sizes open
@@ -80,12 +81,12 @@ def by_meaning(node: Node | None, arrays: Sequence[Array]) -> list[Array]:
     treat the numbers at the end of an array differently (the sign of NaN or 0).
 
     Each sample is at the same address modulo 64, since where memory begins may decide on the order of additions too. Ops that
-    only move numbers run at once.
+    only move or count numbers run at once.
     """
     assert node is not None
     rows = len(arrays[0])
     with np.errstate(all="ignore"):
-        if rows == 0 or _moves(node.op, arrays):
+        if rows == 0 or _is_exact(node.op, arrays):
             got = node.op(*arrays)
             return [np.array(a, order="C") for a in (got if isinstance(got, tuple) else (got,))]  # not the inputs' memory
         sample = [aligned(a[:1].nbytes).view(a.dtype).reshape(1, *a.shape[1:]) for a in arrays]
@@ -101,10 +102,13 @@ def by_meaning(node: Node | None, arrays: Sequence[Array]) -> list[Array]:
     return collected
 
 
-def _moves(op: Op, arrays: Sequence[Array]) -> bool:
-    """Whether each result is one of the inputs' numbers. Casting NaN and infinity to integers isn't defined."""
+def _is_exact(op: Op, arrays: Sequence[Array]) -> bool:
+    """Whether each result is one of the inputs' numbers or the place of one. Casting NaN and infinity to integers isn't
+    defined."""
     if isinstance(op, Cast):
         return all(np.can_cast(a.dtype, op.dtype, "same_kind") for a in arrays)
+    if isinstance(op, Reduce):
+        return op.kind in ("argmax", "argmin")
     return isinstance(op, (Reshape, Transpose, GetItem, Concatenate))
 
 

@@ -58,7 +58,8 @@ ARITHMETIC: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimu
 COMPARISONS: Final = ("less", "less_equal", "equal", "not_equal")  # results: all 32 bits or none
 #: bit by bit (and_not: b where a's aren't set) · differs: whether any bit does
 BINARIES: Final = (*ARITHMETIC, *COMPARISONS, "and", "and_not", "or", "xor", "differs")
-REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod", "any")
+#: what argmax and argmin give is an int32
+REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod", "any", "argmax", "argmin")
 INDEX_DTYPES: Final = ("float32", "int32", "int64")
 PLAIN, LOG, ATTENTION = range(3)  # forms of SOFTMAX
 WEIGHTED, MAXIMUM, MEAN = range(3)  # kinds of WINDOW
