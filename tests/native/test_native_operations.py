@@ -17,6 +17,7 @@ from npinfer.executors.native.executor import NativeExecutor
 from npinfer.executors.native.operations import LARGE, OPERATIONS
 from npinfer.graph import Array, Graph, Node, Spec
 from npinfer.ops.arithmetic import Binary, Unary
+from npinfer.ops.cast import Cast
 from npinfer.ops.dense import Dense
 from npinfer.ops.embedding import Embedding
 from npinfer.ops.indexing import OneHot
@@ -189,3 +190,12 @@ def test_one_hot_of_floats_and_integers() -> None:
         assert executor.uncovered() == []
         x = np.resize(np.array([0, 1, 2, 3, 4, -1, 2.5, -0.0]), (5, 7)).astype(dtype)
         np.testing.assert_array_equal(executor.run([x])[0], net(x)[0])
+
+
+def test_indices_cast_from_floats_may_be_results_too() -> None:
+    nodes = [Node(Cast(np.dtype(np.int32)), (0,)), Node(Embedding(normal(5, 2)), (1,))]
+    net = Graph([Spec((3,), F, "x")], nodes, [2, 1])
+    x = np.array([[1, 2.75, 0], [4, 3, 3]], F)
+    for got, want in zip(NativeExecutor(net).run([x]), net(x)):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)

@@ -180,7 +180,7 @@ def cast(p: Program, op: Cast, xs: tuple[int, ...], ys: tuple[int, ...]) -> None
     if p.spec(ys[0]).dtype.kind != "i" or p.places[xs[0]].dtype.name not in INDEX_DTYPES:
         raise NotNative(f"cast to {op.dtype}")
     users = [node for node in p.graph.nodes if ys[0] in node.inputs]
-    if not users or not all(isinstance(node.op, Embedding) for node in users):
+    if ys[0] in p.homes or not users or not all(isinstance(node.op, Embedding) for node in users):
         raise NotNative(f"cast to {op.dtype}")
     p.places[ys[0]] = p.places[xs[0]]
 
