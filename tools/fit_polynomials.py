@@ -1,4 +1,4 @@
-"""Fit the polynomials of npinfer/executors/native/{exponentials,activations}.py and print their coefficients.
+"""Fit the polynomials of npinfer/executors/native/{exponentials,activations,operations}.py and print their coefficients.
 
 Each is the polynomial of least maximal weighted error on a dense grid of an interval: Chebyshev's approximation problem, solved
 as the linear program that it is (minimise e under -e <= error at each point <= e). Coefficients are then rounded to float32 one
@@ -79,6 +79,16 @@ def erfcx(t: np.ndarray) -> np.ndarray:
     return np.asarray(special.erfcx(z) * (1 + 2 * z))
 
 
+def sin_tail(s: np.ndarray) -> np.ndarray:
+    """(sin(r)/r - 1) / s with s = r²."""
+    return np.asarray(-sum((-s) ** k / special.factorial(2 * k + 3) for k in range(9)))
+
+
+def cos_tail(s: np.ndarray) -> np.ndarray:
+    """(cos(r) - 1) / s with s = r²."""
+    return np.asarray(-sum((-s) ** k / special.factorial(2 * k + 2) for k in range(9)))
+
+
 if __name__ == "__main__":
     half = np.log(2) / 2 * 1.0001
     fit("EXP", expm1_tail, -half, half, 5, lambda r: np.maximum(np.abs(r), 1e-6))
@@ -87,3 +97,6 @@ if __name__ == "__main__":
     fit("TANH_SHRINK", tanh_tail, 0, 2.26, 10)
     fit("ERFCX", erfcx, -1, (10.7 - 2) / (10.7 + 2), 9)
     fit("ERF", erf_over_x, 0, 0.5626, 5)
+    eighth = (np.pi / 4 * 1.01) ** 2  # more than an eighth of a turn: x·2/π is rounded
+    fit("SIN", sin_tail, 0, eighth, 2, lambda s: s / (1 + s * sin_tail(s)))
+    fit("COS", cos_tail, 0, eighth, 3, lambda s: s / (1 + s * cos_tail(s)))

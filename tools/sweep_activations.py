@@ -1,5 +1,5 @@
-"""Measure the compiled activations against their float64 definitions, in units of the last place (ulp) of the correctly
-rounded result.
+"""Measure the compiled activations and elementwise operations against their float64 definitions, in units of the last place
+(ulp) of the correctly rounded result.
 
 Run: python tools/sweep_activations.py              every kind over some millions of floats of all sizes
      python tools/sweep_activations.py tanh --all   all 2**32 floats (minutes)
@@ -17,6 +17,7 @@ from npinfer.executors.native.executor import NativeExecutor
 from npinfer.executors.native.opcodes import KINDS
 from npinfer.graph import Array, Graph, Node, Spec
 from npinfer.ops.activations import ACTIVATIONS, Activation
+from npinfer.ops.arithmetic import UNARY, Unary
 
 F32 = np.dtype(np.float32)
 BLOCK = 1 << 20
@@ -47,11 +48,18 @@ def squareplus(x: Array, b: float) -> Array:
 
 
 #: definitions that lose digits in float64
-EXACT: dict[str, Callable[..., Array]] = {**ACTIVATIONS, "tanh_shrink": tanh_shrink, "squareplus": squareplus}
+EXACT: dict[str, Callable[..., Array]] = {
+    **{kind: rule.function for kind, rule in UNARY.items() if kind in KINDS},
+    **ACTIVATIONS,
+    "tanh_shrink": tanh_shrink,
+    "squareplus": squareplus,
+}
 
 
 def activation_graph(kind: str, parameters: tuple[float, ...], n: int) -> Graph:
-    return Graph([Spec((n,), F32, "x")], [Node(Activation(kind, parameters), (0,), kind)], [1])
+    return Graph(
+        [Spec((n,), F32, "x")], [Node(Activation(kind, parameters) if kind in ACTIVATIONS else Unary(kind), (0,), kind)], [1]
+    )
 
 
 def ulps(got: Array, exact: Array) -> Array:

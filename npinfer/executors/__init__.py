@@ -62,8 +62,8 @@ def known_engine(engine: object) -> str:
 def make_executor(engine: str, graph: Graph, threads: int | None = None) -> Executor:
     """The executor that a caller's `engine=` asks for. "auto" is native where it is installed.
 
-    Graphs that the native engine doesn't compute (float64) go to the numpy executor, whose `name` says so. Raises EngineError
-    where the engine that was named can't run here, saying what to do.
+    Graphs of which the native engine computes nothing (float64 models) go to the numpy executor, whose `name` says so. Raises
+    EngineError where the engine that was named can't run here, saying what to do.
     """
     if known_engine(engine) == "reference":
         from npinfer.executors.reference import ReferenceExecutor

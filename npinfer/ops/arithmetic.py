@@ -35,6 +35,16 @@ def _divide_no_nan(a: Array, b: Array) -> Array:
     return np.where(b == 0, np.zeros((), a.dtype), a / b)
 
 
+def _power(a: Array, b: Array) -> Array:
+    """Of -inf and -0.0 to the power of 0.5: inf and 0.0, as TensorFlow and C; NumPy since 2.4 takes square roots there."""
+    y = np.power(a, b)
+    half = np.equal(b, 0.5)
+    if a.dtype.kind != "f" or not half.any():
+        return np.asarray(y)
+    y = np.where(half & (a == 0), np.zeros((), y.dtype), y)
+    return np.where(half & (a == -np.inf), np.array(np.inf, y.dtype), y)
+
+
 _UNARY: dict[str, Rule] = {
     "Absolute": Rule("abs", np.absolute),
     "Negative": Rule("negative", np.negative, "number"),
@@ -89,7 +99,7 @@ _BINARY: dict[str, Rule] = {
     "FloorDivide": Rule("floor_divide", _floor_divide, "number"),
     "Mod": Rule("mod", np.mod, "number"),
     "Fmod": Rule("fmod", np.fmod, "number"),
-    "Power": Rule("power", np.power, "number"),
+    "Power": Rule("power", _power, "number"),
     "Maximum": Rule("maximum", np.maximum),
     "Minimum": Rule("minimum", np.minimum),
     "Fmax": Rule("fmax", np.fmax),

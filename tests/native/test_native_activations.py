@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npinfer.executors.native import activations
+from npinfer.executors.native import activations, operations
 from npinfer.executors.native.executor import NativeExecutor
 from npinfer.executors.native.opcodes import KINDS
 from npinfer.ops.activations import ACTIVATIONS
+from npinfer.ops.arithmetic import UNARY
 
 _spec = importlib.util.spec_from_file_location("sweep", Path(__file__).resolve().parents[2] / "tools" / "sweep_activations.py")
 assert _spec is not None
@@ -20,7 +21,8 @@ assert _spec.loader is not None
 sweep: Any = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(sweep)
 
-LIMITS = {"exponential": 2.0, "tanh": 2.0, "sigmoid": 2.0}
+LIMITS = {"exponential": 2.0, "tanh": 2.0, "sigmoid": 2.0, "sin": 2.0, "cos": 2.0, "rsqrt": 1.0}
+LIMITS.update(dict.fromkeys(("sqrt", "floor", "ceil", "trunc", "round", "sign"), 0.0))
 CASES = [(kind, parameters) for kind in KINDS for parameters in sweep.PARAMETERS.get(kind, ((),))]
 #: every 4099th float, and closely where functions bend or end
 STEP = 4099
@@ -33,7 +35,9 @@ SPECIAL = np.array(
 
 
 def test_every_kind_has_a_compiled_form() -> None:
-    assert set(KINDS) == set(ACTIVATIONS) == set(activations.FUNCTIONS)
+    assert set(activations.FUNCTIONS) == set(ACTIVATIONS)
+    assert set(operations.OPERATIONS) < set(UNARY)
+    assert sorted(KINDS) == sorted([*ACTIVATIONS, *operations.OPERATIONS])
     assert KINDS[0] == "linear", "a table row's 0 means none"
 
 
@@ -52,7 +56,9 @@ def test_special_values_as_defined(kind: str, parameters: tuple[float, ...]) -> 
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
 
 
-@pytest.mark.parametrize("kind", ["tanh", "softsign", "erf", "selu", "linear"])
+@pytest.mark.parametrize(
+    "kind", ["tanh", "softsign", "erf", "selu", "linear", "sin", "sqrt", "ceil", "floor", "trunc", "round"]
+)
 def test_negative_zero_stays(kind: str) -> None:
     got = NativeExecutor(sweep.activation_graph(kind, (), 1)).run([np.array([[-0.0]], "f")])[0]
     assert np.signbit(got).all()

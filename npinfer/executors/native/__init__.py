@@ -38,10 +38,10 @@ straight to the machine code, which reads the array's address and shape from the
 Where things are
 ================
 
-lanes, vector, activations, maps, blocks, panels, loops, groups, images, cells, frame, entry: compiled code, in the order in
-which they build on each other · opcodes, record, places, rules, program, pack and pack_…, stretches, context: from a graph to
-the table, and running it · executor, threads: the engine · abi, call, step, step_type, jit: callables · build, objects, link,
-cache, store: machine code, made once and kept on disk.
+lanes, vector, activations, operations, maps, blocks, panels, loops, groups, images, cells, frame, entry: compiled code, in the
+order in which they build on each other · opcodes, record, places, rules, program, pack and pack_…, stretches, context: from a
+graph to the table, and running it · executor, threads: the engine · abi, call, step, step_type, jit: callables · build,
+objects, link, cache, store: machine code, made once and kept on disk.
 """
 
 from __future__ import annotations
@@ -58,7 +58,11 @@ def refusal(graph: Graph) -> str | None:
     """Why the native engine can't run this graph here, as half a sentence; None if it can."""
     import numpy as np
 
-    if any(s.dtype == np.float64 for s in graph.specs):
+    from npinfer.ops.cast import Cast
+
+    doubles = any(s.dtype == np.float64 for s in graph.specs)
+    made = {graph.specs[v].dtype for k, n in enumerate(graph.nodes) if not isinstance(n.op, Cast) for v in graph.results(k)}
+    if doubles and np.dtype(np.float32) not in made:
         return "it computes in float32, and this model holds float64; the numpy engine runs it"
     return unavailable()
 

@@ -16,12 +16,17 @@ import numpy as np
 from npinfer.errors import EngineError, ShapeError
 from npinfer.executors.memory import Memory, value_bytes, weight_bytes
 from npinfer.executors.native.abi import Network
-from npinfer.executors.native.context import Context
+from npinfer.executors.native.context import Context, aligned
 from npinfer.executors.native.stretches import Stretch, stretches
 from npinfer.executors.native.threads import Threads
 from npinfer.executors.signature import fix, sizes
 from npinfer.executors.steps import BoundStep, Rebind
-from npinfer.graph import Array, Graph, Node
+from npinfer.graph import Array, Graph, Node, Op
+from npinfer.ops.cast import Cast
+from npinfer.ops.indexing import GetItem
+from npinfer.ops.joining import Concatenate
+from npinfer.ops.reductions import Reduce
+from npinfer.ops.reshape import Reshape, Transpose
 
 KEPT_SHAPES = 16  # plans for that many different input shapes are kept, where a graph leaves sizes open
 Shapes = tuple[tuple[int, ...], ...]
@@ -72,23 +77,39 @@ def _compiled(context: Context, arrays: Sequence[Array], threads: Threads) -> li
 
 
 def by_meaning(node: Node | None, arrays: Sequence[Array]) -> list[Array]:
-    """One op by its NumPy definition: sample by sample, so that a result doesn't depend on the batch, unless each element
-    depends on one element only."""
+    """One op by its NumPy definition, sample by sample: BLAS adds in another order for one row than for many, and NumPy's loops
+    treat the numbers at the end of an array differently (the sign of NaN or 0).
+
+    Each sample is at the same address modulo 64, since where memory begins may decide on the order of additions too. Ops that
+    only move or count numbers run at once.
+    """
     assert node is not None
     rows = len(arrays[0])
     with np.errstate(all="ignore"):
-        if node.op.elementwise or rows <= 1:
+        if rows == 0 or _is_exact(node.op, arrays):
             got = node.op(*arrays)
-            results = got if isinstance(got, tuple) else (got,)
-            return [np.ascontiguousarray(a) for a in results]
+            return [np.array(a, order="C") for a in (got if isinstance(got, tuple) else (got,))]  # not the inputs' memory
+        sample = [aligned(a[:1].nbytes).view(a.dtype).reshape(1, *a.shape[1:]) for a in arrays]
         collected: list[Array] = []
         for r in range(rows):
-            got = node.op(*(a[r : r + 1] for a in arrays))
+            for one, a in zip(sample, arrays):
+                one[0] = a[r]
+            got = node.op(*sample)
             results = got if isinstance(got, tuple) else (got,)
             collected = collected or [np.empty((rows, *a.shape[1:]), a.dtype) for a in results]
             for whole, a in zip(collected, results):
                 whole[r : r + 1] = a
     return collected
+
+
+def _is_exact(op: Op, arrays: Sequence[Array]) -> bool:
+    """Whether each result is one of the inputs' numbers or the place of one. Casting NaN and infinity to integers isn't
+    defined."""
+    if isinstance(op, Cast):
+        return all(np.can_cast(a.dtype, op.dtype, "same_kind") for a in arrays)
+    if isinstance(op, Reduce):
+        return op.kind in ("argmax", "argmin")
+    return isinstance(op, (Reshape, Transpose, GetItem, Concatenate))
 
 
 def _last_uses(graph: Graph, parts: Sequence[Stretch]) -> list[list[int]]:
@@ -112,8 +133,9 @@ def explain(graph: Graph, status: int, arrays: Sequence[Array]) -> Exception:
 
 
 class NativeExecutor:
-    """Runs any float32 graph; see the module's text. threads: how many large batches may use (None: those of the process).
+    """Runs any graph; what isn't float32 runs by its NumPy meaning, as ops without a compiled form do. See the module's text.
 
+    threads: how many large batches may use (None: those of the process).
     Raises EngineError where there is no compiled code and no Numba to make it.
     """
 

@@ -13,6 +13,7 @@ from npinfer.executors.native.vector import (
     f32_at,
     f32_put,
     first,
+    i32_put,
     i64_at,
     jit,
     lane_sum,
@@ -30,7 +31,7 @@ INF = np.inf
 exp, log = traced(exponentials.exponential), traced(exponentials.log)
 
 ADD, MULTIPLY, LARGER, SMALLER, OR = (BINARIES.index(n) for n in ("add", "multiply", "maximum", "minimum", "or"))
-MEAN, MAX, MIN, PRODUCT, ANY = (REDUCTIONS.index(n) for n in ("mean", "max", "min", "prod", "any"))
+MEAN, MAX, MIN, PRODUCT, ANY, ARGMAX = (REDUCTIONS.index(n) for n in ("mean", "max", "min", "prod", "any", "argmax"))
 
 
 @jit
@@ -61,13 +62,29 @@ def reduce_line(which, x, n):
 
 
 @jit
+def place_of(largest, x, n):
+    """Where the first of the largest (smallest) numbers is, or the first NaN."""
+    place, best = 0, f32_at(x, 0)
+    for i in range(1, n):
+        v = f32_at(x, i)
+        better = v > best if largest else v < best
+        if best == best and (better or v != v):
+            place, best = i, v
+    return place
+
+
+@jit
 def reduce_row(row, frame, m):
     x, x_stride = operand(row, A, frame, m)
     y, y_stride = operand(row, OUT, frame, m)
     outer, n, which = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2)
     for r in range(m):
         for i in range(outer):
-            f32_put(y + r * y_stride, i, reduce_line(which, x + r * x_stride + 4 * i * n, n))
+            line = x + r * x_stride + 4 * i * n
+            if which >= ARGMAX:
+                i32_put(y + r * y_stride, i, place_of(which == ARGMAX, line, n))
+            else:
+                f32_put(y + r * y_stride, i, reduce_line(which, line, n))
     return 0
 
 

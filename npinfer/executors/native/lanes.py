@@ -173,6 +173,16 @@ def all_or_nothing(mask: Lanes) -> Lanes:
     return floats(mask.like(mask.b.sext(mask.value, INTS)))
 
 
+def widened(x: Lanes) -> Lanes:
+    """In float64."""
+    return x.like(x.b.fpext(x.value, DOUBLES))
+
+
+def narrowed(x: Lanes) -> Lanes:
+    """In float32 again, rounded."""
+    return x.like(x.b.fptrunc(x.value, FLOATS))
+
+
 def to_float(x: Lanes) -> Lanes:
     return x.like(x.b.sitofp(x.value, FLOATS))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -13,8 +14,25 @@ from numba.extending import intrinsic
 from npinfer.executors.native import lanes
 from npinfer.executors.native.activations import FUNCTIONS
 from npinfer.executors.native.lanes import F32, FLOATS, I64, Lanes, broadcast, read, write
-from npinfer.executors.native.opcodes import BINARIES, KINDS, LINE
-from npinfer.executors.native.vector import as_lanes, f32x16, has_fma, jit, load, load_tail, store, store_tail
+from npinfer.executors.native.opcodes import BINARIES, COS, KINDS, LINE, SIN
+from npinfer.executors.native.operations import LARGE, OPERATIONS, beyond
+from npinfer.executors.native.vector import (
+    as_lanes,
+    f32_at,
+    f32_put,
+    f32x16,
+    has_fma,
+    jit,
+    load,
+    load_tail,
+    splat,
+    store,
+    store_tail,
+    traced,
+)
+
+COMPILED = {**FUNCTIONS, **OPERATIONS}
+farther = traced(lambda x, y: lanes.maximum(x, abs(y)), 2)
 
 
 def cases(b: Any, number: Any, emits: Mapping[int, Callable[..., Any]], otherwise: Any = None) -> Any:
@@ -62,7 +80,7 @@ def whole_lines(context: Any, kind: Any, x: Any, y: Any, n: Any, p: Any) -> Any:
 
             return emit
 
-        cases(b, kind, {number: loop_of(FUNCTIONS[name]) for number, name in enumerate(KINDS)})
+        cases(b, kind, {number: loop_of(COMPILED[name]) for number, name in enumerate(KINDS)})
         return c.get_dummy_value()
 
     return types.void(*[types.intp] * 5), codegen
@@ -87,8 +105,31 @@ def lines_of(kind, x, y, n, p):
 
 
 @jit
+def angles(kind, x, y, n, p):
+    """`activate` for sin or cos of n floats, large ones among them: each of those by itself, the others as always."""
+    line = a_line()
+    while n > 0:
+        count = min(n, 16)
+        store(line, load(x) if n >= 16 else load_tail(x, n))
+        lines_of(kind, line, line, 16, p)
+        for i in range(count):
+            if not abs(f32_at(x, i)) < LARGE:
+                f32_put(line, i, beyond(x + 4 * i, kind - SIN))
+        if n >= 16:
+            store(y, load(line))
+        else:
+            store_tail(y, n, load(line))
+        x += 64
+        y += 64
+        n -= 16
+
+
+@jit
 def activate(kind, x, y, n, p):
     """y = activation(x) for n floats; y may be x, nothing beyond is read or written. p: address of the parameters."""
+    if kind in (SIN, COS) and not all_near(x, n):
+        angles(kind, x, y, n, p)
+        return
     whole = n & ~15
     lines_of(kind, x, y, whole, p)
     if n != whole:
@@ -123,6 +164,7 @@ COMBINE: dict[str, Callable[[Lanes, Lanes], Lanes]] = {
     "xor": by_bits(lambda x, y: x ^ y),
     "differs": truth(lambda x, y: lanes.bits(x).compare("!=", lanes.bits(y))),
 }
+LARGER = BINARIES.index("maximum")
 FOLDED = ("add", "multiply", "maximum", "minimum", "or")  # what lanes are combined by
 
 
@@ -148,3 +190,16 @@ def combine_lanes(context: Any, which: Any, x: Any) -> Any:
         return cases(b, args[0], emits, ir.Constant(F32, 0.0))
 
     return types.float32(types.intp, f32x16), codegen
+
+
+@jit
+def all_near(x, n):
+    """Whether all of n floats are below LARGE (NaN isn't)."""
+    top = splat(0.0)
+    while n >= 16:
+        top = farther(top, load(x))
+        x += 64
+        n -= 16
+    if n > 0:
+        top = farther(top, load_tail(x, n))
+    return combine_lanes(LARGER, top) < np.float32(LARGE)

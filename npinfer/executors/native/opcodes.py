@@ -58,7 +58,8 @@ ARITHMETIC: Final = ("add", "subtract", "multiply", "divide", "maximum", "minimu
 COMPARISONS: Final = ("less", "less_equal", "equal", "not_equal")  # results: all 32 bits or none
 #: bit by bit (and_not: b where a's aren't set) · differs: whether any bit does
 BINARIES: Final = (*ARITHMETIC, *COMPARISONS, "and", "and_not", "or", "xor", "differs")
-REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod", "any")
+#: what argmax and argmin give is an int32
+REDUCTIONS: Final = ("sum", "mean", "max", "min", "prod", "any", "argmax", "argmin")
 INDEX_DTYPES: Final = ("float32", "int32", "int64")
 PLAIN, LOG, ATTENTION = range(3)  # forms of SOFTMAX
 WEIGHTED, MAXIMUM, MEAN = range(3)  # kinds of WINDOW
@@ -68,15 +69,19 @@ CELLS: Final = ("simple", "lstm", "gru", "gru_after")
 SEQUENCE, BACKWARDS, MASKED, MASKED_STATE, MASKED_ZERO, STATES, PREVIOUS, Y, NEXT_H, NEXT_C = (1 << k for k in range(10))
 BYTES: Final = 1 << 10  # the mask is one of bytes, else of 32 bits each
 
-#: elementwise kinds of npinfer.ops.activations that have a compiled form; the number in a table row is the place here
+#: elementwise kinds of npinfer.ops.activations, then of npinfer.ops.arithmetic's Unary, that have a compiled form; the number
+#: in a table row is the place here
 KINDS: Final = (
     "linear", "relu", "tanh", "sigmoid", "relu_max", "leaky_relu", "relu_general", "thresholded_relu", "elu", "selu", "celu",
     "gelu", "gelu_tanh", "hard_sigmoid", "hard_sigmoid_k2", "silu", "hard_silu", "softplus", "softsign", "exponential", "mish",
     "log_sigmoid", "hard_shrink", "soft_shrink", "tanh_shrink", "squareplus", "hard_tanh", "sparse_plus", "sparse_sigmoid",
     "threshold", "erf",
+    "sin", "cos", "log", "sqrt", "rsqrt", "floor", "ceil", "trunc", "round", "sign",
 )  # fmt: skip
 
 RELU: Final = KINDS.index("relu")
+SIN: Final = KINDS.index("sin")
+COS: Final = KINDS.index("cos")
 GROUP: Final = 4  # panels of 16 outputs that go together at most
 PRECISE: Final = 2  # outputs up to which products are summed in float64
 FLOAT: Final = 4  # bytes

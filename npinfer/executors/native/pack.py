@@ -23,7 +23,7 @@ from npinfer.ops.affine import Affine
 from npinfer.ops.cast import Cast
 from npinfer.ops.dense import Dense
 from npinfer.ops.embedding import Embedding
-from npinfer.ops.indexing import GetItem
+from npinfer.ops.indexing import GetItem, OneHot
 from npinfer.ops.joining import Concatenate
 from npinfer.ops.merge import Merge
 from npinfer.ops.norm import LayerNorm, RMSNorm
@@ -175,7 +175,7 @@ def cast(p: Program, op: Cast, xs: tuple[int, ...], ys: tuple[int, ...]) -> None
     if p.spec(ys[0]).dtype.kind != "i" or p.places[xs[0]].dtype.name not in INDEX_DTYPES:
         raise NotNative(f"cast to {op.dtype}")
     users = [node for node in p.graph.nodes if ys[0] in node.inputs]
-    if not users or not all(isinstance(node.op, Embedding) for node in users):
+    if ys[0] in p.homes or not users or not all(isinstance(node.op, Embedding) for node in users):
         raise NotNative(f"cast to {op.dtype}")
     p.places[ys[0]] = p.places[xs[0]]
 
@@ -200,6 +200,20 @@ def arrange(p: Program, op: Any, xs: tuple[int, ...], ys: tuple[int, ...]) -> No
     shape = sizes(p.spec(xs[0]))
     numbers = op(np.arange(int(np.prod(shape)), dtype=np.float64).reshape((1, *shape)))[0].astype(np.int64)
     p.arrange(p.places[ys[0]], np.arange(numbers.size).reshape(numbers.shape), p.places[xs[0]], numbers)
+
+
+@packs(OneHot)
+def one_hot(p: Program, op: OneHot, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, (), ys)
+    (x, shape), y, made = word(p, xs[0]), p.places[ys[0]], sizes(p.spec(ys[0]))
+    if p.spec(xs[0]).dtype.kind == "b":
+        raise NotNative("truth values")
+    classes = np.arange(op.classes, dtype=p.spec(xs[0]).dtype)
+    numbers = p.constant(classes.view(F32))
+    given, own = (*shape[: op.axis], 1, *shape[op.axis :]), (op.classes, *(1,) * (len(shape) - op.axis))
+    other = p.buffer(floats(p.spec(ys[0])))
+    p.binary("differs" if classes.dtype.kind == "i" else "not_equal", other, x, numbers, (given, own))
+    p.binary("and_not", y, other, p.constant(np.float32(1)), (made, ()))
 
 
 @packs(Concatenate)
@@ -259,7 +273,7 @@ def reduce(p: Program, op: Reduce, xs: tuple[int, ...], ys: tuple[int, ...]) -> 
     if op.kind == "any" and is_truth(p, xs[0]):
         only_words(p, xs)
     else:
-        only_floats(p, xs, ys)
-    if not op.axes:
+        only_floats(p, xs, () if op.kind in ("argmax", "argmin") else ys)
+    if not op.axes or (op.kind in ("argmax", "argmin") and len(op.axes) > 1):
         raise NotNative("no axes")
     reduce_axes(p, op.kind, op.axes, xs[0], ys[0])

@@ -67,15 +67,18 @@ def unary(p: Program, op: Unary, xs: tuple[int, ...], ys: tuple[int, ...]) -> No
         p.binary("divide", y, p.constant(F32.type(1)), x, ((), shape))
     elif op.kind == "isnan":
         p.binary("not_equal", y, x, x, (shape, shape))
-    elif op.kind == "exp":
-        p.row(opcodes.MAP, y, x, values=(floats(p.spec(xs[0])),), activation=Activation("exponential"))
     else:
-        raise NotNative(op.kind)
+        p.row(
+            opcodes.MAP, y, x, values=(floats(p.spec(xs[0])),), activation=Activation("exponential") if op.kind == "exp" else op
+        )
 
 
 @packs(Binary)
 def binary(p: Program, op: Binary, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
     y, whole = p.places[ys[0]], p.spec(xs[0]).dtype.kind
+    if op.kind == "power":
+        power(p, op, xs[0], y)
+        return
     if whole == "i" and op.kind in ("equal", "not_equal") and op.constant is not None and op.constant.size == 1:
         differs(p, xs[0], y, op.constant.reshape(()))
         if op.kind == "equal":
@@ -92,6 +95,29 @@ def binary(p: Program, op: Binary, xs: tuple[int, ...], ys: tuple[int, ...]) -> 
         raise NotNative(f"{op.kind} of {p.spec(xs[0]).dtype}")
     (a, a_shape), (b, b_shape) = operands
     p.binary(kind, y, a, b, (a_shape, b_shape))
+
+
+def power(p: Program, op: Binary, v: int, y: Place) -> None:
+    """y = x to the power of one of a few constants, by products, a quotient or a square root."""
+    (x, shape), c = word(p, v), op.constant
+    if p.spec(v).dtype != F32 or c is None or op.first or c.size != 1 or c.item() not in (-1, 0.5, 1, 2, 3, 4):
+        raise NotNative(f"power of {p.spec(v).dtype}")
+    one, n = p.constant(F32.type(1)), floats(p.spec(v))
+    if c.item() == -1:
+        p.binary("divide", y, one, x, ((), shape))
+    elif c.item() == 0.5:  # of -inf it is inf, of -0.0 0.0
+        root, endless = p.buffer(n), p.buffer(n)
+        p.row(opcodes.MAP, root, x, values=(n,), activation=Unary("sqrt"))
+        p.binary("add", root, root, p.constant(F32.type(0)), (shape, ()))
+        p.binary("equal", endless, x, p.constant(F32.type(-np.inf)), (shape, ()))
+        choose(p, y, (endless, shape), (p.constant(F32.type(np.inf)), ()), (root, shape))
+    elif c.item() == 1:
+        p.binary("multiply", y, x, one, (shape, ()))
+    else:
+        square = y if c.item() == 2 else p.buffer(n)
+        p.binary("multiply", square, x, x, (shape, shape))
+        if c.item() > 2:
+            p.binary("multiply", y, square, x if c.item() == 3 else square, (shape, shape))
 
 
 def differs(p: Program, x: int, y: Place, value: Array) -> None:

@@ -1,4 +1,4 @@
-"""Normalization of groups of channels as table rows. Nothing here needs Numba."""
+"""Normalization of groups of channels, and to unit length, as table rows. Nothing here needs Numba."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from npinfer.executors.native.places import numbered
 from npinfer.executors.native.program import Program
 from npinfer.executors.native.rules import packs
 from npinfer.executors.signature import sizes
-from npinfer.ops.norm import GroupNorm
+from npinfer.ops.arithmetic import Unary
+from npinfer.ops.norm import GroupNorm, UnitNorm
 
 
 @packs(GroupNorm)
@@ -38,3 +39,19 @@ def group_norm(p: Program, op: GroupNorm, xs: tuple[int, ...], ys: tuple[int, ..
         p.binary(kind, out, out, p.constant(s), (numbers.shape if early else shape, form))
     if early:
         p.arrange(y, numbers, moved, whole)
+
+
+@packs(UnitNorm)
+def unit_norm(p: Program, op: UnitNorm, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:
+    only_floats(p, xs, ys)
+    x, shape = p.places[xs[0]], sizes(p.spec(xs[0]))
+    axes = {a % len(shape) for a in op.axes}
+    kept = tuple(1 if k in axes else n for k, n in enumerate(shape))
+    n, count = int(np.prod(shape)), int(np.prod(kept))
+    squares, factor = p.buffer(n), p.buffer(count)
+    p.binary("multiply", squares, x, x, (shape, shape))
+    source, _, inner = p.last_axes(squares, shape, op.axes)
+    p.row(opcodes.REDUCE, factor, source, values=(count, inner, opcodes.REDUCTIONS.index("sum")))
+    p.row(opcodes.MAP, factor, factor, values=(count,), activation=Unary("rsqrt"))
+    p.binary("minimum", factor, factor, p.constant(np.float32(op.limit)), (kept, ()))
+    p.binary("multiply", p.places[ys[0]], x, factor, (shape, kept))

@@ -141,7 +141,7 @@ def _scalar(numba_type: Any, llvm_type: ir.Type, align: int) -> tuple[Any, Any]:
 #: element i of the array at an address
 f32_at, f32_put = _scalar(types.float32, F32, 4)
 i64_at, i64_put = _scalar(types.int64, I64, 8)
-i32_at, _ = _scalar(types.int32, I32, 4)
+i32_at, i32_put = _scalar(types.int32, I32, 4)
 i8_at, _ = _scalar(types.int8, ir.IntType(8), 1)
 
 #: an int64 that another thread may be writing: later reads can't move before it
