@@ -66,7 +66,7 @@ def run(o: Namespace) -> int:
             say("start-up, memory, threads")
             result["memory"] = memory(Path(folder), CALLS // 10 if o.quick else CALLS)
             result["threads"] = threads(Path(folder))
-            result["start"] = starts(Path(folder), 3 if o.quick else 12)
+            result["start"] = starts(Path(folder), 3 if o.quick else 25)
     result["seconds"] = round(perf_counter() - start)
     write(result, out)
     say(f"{out}: {len(names)} networks in {result['seconds']} s")

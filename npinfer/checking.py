@@ -9,8 +9,6 @@ import numpy as np
 
 from npinfer.errors import CheckError
 from npinfer.graph import Array, Graph, Spec
-from npinfer.ops.cast import Cast
-from npinfer.ops.embedding import Embedding
 
 
 def random_inputs(graph: Graph, rows: int, specs: Sequence[Spec] | None = None, open_size: int = 8) -> list[Array]:
@@ -32,6 +30,9 @@ def random_inputs(graph: Graph, rows: int, specs: Sequence[Spec] | None = None, 
 
 def _tables(graph: Graph) -> dict[int, int]:
     """For inputs that embeddings read, as they are or cast: the number of entries of the smallest table."""
+    from npinfer.ops.cast import Cast
+    from npinfer.ops.embedding import Embedding
+
     source = {v: v for v in range(len(graph.inputs))}
     found: dict[int, int] = {}
     for k, node in enumerate(graph.nodes):

@@ -96,7 +96,7 @@ def inspect(args: argparse.Namespace) -> None:
         "inputs": specs(model.inputs),
         "outputs": specs(model.outputs),
         "layers": layers,
-        "weights": sum(a.size for a in model._archive_arrays()),
+        "weights": sum(a.size for a in model._archive.arrays()),
         "engine": model.engine,
         "notes": notes(model),
     }
@@ -110,7 +110,7 @@ def convert(args: argparse.Namespace) -> None:
         raise UsageError(f"{args.out}: npinfer's own format has names ending in .npz")
     model = _load(args)
     model.save(args.out, check=args.check)
-    print(f"{args.out}: {sum(a.size for a in model._archive_arrays()):,} weights{', with check pairs' if args.check else ''}")
+    print(f"{args.out}: {sum(a.size for a in model._archive.arrays()):,} weights{', with check pairs' if args.check else ''}")
 
 
 def extract(args: argparse.Namespace) -> None:

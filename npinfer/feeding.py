@@ -136,7 +136,7 @@ def _resumed_in(
 def fingerprint(model: Model) -> str:
     """A digest of what decides the results: layers, weights, dtype, engine."""
     digest = hashlib.sha256(f"{model.engine} {model.inputs} {model.outputs} {model.layers}".encode())
-    for array in model._archive_arrays():
+    for array in model._archive.arrays():
         digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
     return digest.hexdigest()
 

@@ -31,19 +31,23 @@ class Frozen:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if len(args) > len(self.fields):
             raise TypeError(f"{type(self).__name__} takes at most {len(self.fields)} fields, got {len(args)}")
-        values = dict(zip(self.fields, args))
+        values = self.__dict__
+        values.update(zip(self.fields, args))
         for name in kwargs:
             if name not in self.fields or name in values:
                 raise TypeError(f"{type(self).__name__}: unexpected or repeated field {name!r}")
-        values.update(kwargs)
+            values[name] = kwargs[name]
+        if len(values) < len(self.fields):
+            self._fill(values)
+        self.__post_init__()
+
+    def _fill(self, values: dict[str, Any]) -> None:
         for name in self.fields:
             if name not in values:
                 if name not in self.defaults:
                     raise TypeError(f"{type(self).__name__}: field {name!r} is missing")
                 default = self.defaults[name]
                 values[name] = default.copy() if isinstance(default, (dict, list)) else default
-        self.__dict__.update(values)
-        self.__post_init__()
 
     def __post_init__(self) -> None:
         pass

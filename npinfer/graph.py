@@ -100,7 +100,7 @@ def _rebuild(cls: type[Op], fields: dict[str, Any]) -> Op:
     return cls(**fields)
 
 
-class Streamed(NamedTuple):
+class Streamed(Frozen):
     """An op's one-time-step form (streams.py). op: an Op, or a Graph to put in its place.
 
     inputs: what it reads, in order: numbers of the node's inputs, or -1-k for state k; None: the node's inputs as they are.
@@ -126,7 +126,7 @@ class Node(NamedTuple):
     name: str = ""
 
 
-class State(NamedTuple):
+class State(Frozen):
     """A value carried from call to call: read from graph input number `input`, its successor is value number `output`."""
 
     input: int
@@ -156,7 +156,7 @@ class Graph:
                 raise ShapeError(f"node {k} ({node.name}): reads values {node.inputs}, but only {len(specs)} exist before it")
             first.append(len(specs))
             specs.extend(infer(node, [specs[v] for v in node.inputs]))
-        ends = [*outputs, *(labels or {}).values(), *(v for s in states for v in s)]
+        ends = [*outputs, *(labels or {}).values(), *(v for s in states for v in (s.input, s.output))]
         if not all(0 <= v < len(specs) for v in ends):
             raise ShapeError(f"graph: an output, label or state names a value outside 0 … {len(specs) - 1}")
         for s in states:

@@ -45,9 +45,9 @@ def load(
 
     found = read_all(source, config, limits)
     if asked.dtype is None:
-        asked = asked._replace(dtype=found.meta.get("dtype"))
+        asked = asked.replace(dtype=found.meta.get("dtype"))
     if asked.outputs is None and found.meta.get("outputs") is not None:
-        asked = asked._replace(outputs=tuple(found.meta["outputs"]))
+        asked = asked.replace(outputs=tuple(found.meta["outputs"]))
     model = Model(found.archive, asked)
     _warn_subnormal(model)
     if found.pairs is not None:
@@ -77,7 +77,7 @@ def from_keras(
 def _warn_subnormal(model: Model) -> None:
     """Files with subnormal weights are right, but slow on every engine: say so once, at load."""
     tiny = 0
-    for a in model._archive_arrays():
+    for a in model._archive.arrays():
         if a.dtype.kind == "f":
             tiny += int(np.count_nonzero((a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny)))
     if tiny:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npinfer import inputs as arrange
-from npinfer.checking import compare, random_inputs
 from npinfer.errors import ArgumentError, CheckError, EngineError, ShapeError, UnsupportedError, shown
 from npinfer.executors import Executor, make_executor
 from npinfer.executors.memory import room_for
@@ -19,13 +18,14 @@ from npinfer.executors.steps import zero_states
 from npinfer.graph import Array, Graph, Spec
 from npinfer.options import Options, Rebind, is_count, is_number, layer_names
 from npinfer.passes import optimise
-from npinfer.summary import Layers, html, layer_list, summary
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from npinfer.microbatch import MicroBatch
     from npinfer.readers.archive import Archive
+    from npinfer.readers.lower import Lowered
+    from npinfer.summary import Layers
 
 
 class Model:
@@ -43,11 +43,11 @@ class Model:
         self._lock: threading.RLock = threading.RLock() if root is None else root._lock  # weights are exchanged in all at once
         self._states: list[Array] | None = None
         lowered = self._lower(archive)
-        self._structure_in, self._structure_out = lowered[1], lowered[2]
-        self._graph = lowered[0]
+        self._structure_in, self._structure_out = lowered.inputs, lowered.outputs
+        self._graph = lowered.graph
         self._executor = make_executor(self._options.engine, self._optimised(self._graph), self._options.threads)
 
-    def _lower(self, archive: Archive) -> tuple[Graph, Any, Any]:
+    def _lower(self, archive: Archive) -> Lowered:
         from npinfer.readers.lower import lower
 
         o = self._options
@@ -71,6 +71,8 @@ class Model:
     @property
     def layers(self) -> Layers:
         """The network's ops in execution order, as the file gives them; print it, or index it."""
+        from npinfer.summary import layer_list
+
         return layer_list(self._graph)
 
     @property
@@ -80,6 +82,8 @@ class Model:
 
     def summary(self) -> str:
         """A table of inputs, layers, shapes, parameters and engines, with notes on what isn't exact or isn't compiled."""
+        from npinfer.summary import summary
+
         return summary(self)
 
     def __repr__(self) -> str:
@@ -88,6 +92,8 @@ class Model:
         return f"<npinfer.Model {self._archive.model.name!r}: {ins} -> {outs}; engine {self.engine}>"
 
     def _repr_html_(self) -> str:
+        from npinfer.summary import html
+
         return html(self)
 
     # running
@@ -149,14 +155,7 @@ class Model:
 
         return MicroBatch(self, max_size, max_delay_us, max_queue, exact)
 
-    def bind(
-        self,
-        *,
-        batch: int | None = None,
-        shape: Any = None,
-        reuse_output: bool = False,
-        stream: bool = False,
-    ) -> Any:
+    def bind(self, *, batch: int | None = None, shape: Any = None, reuse_output: bool = False, stream: bool = False) -> Any:
         """A callable for one sample: step(x) → new array, step(x, out) fills out without allocating.
 
         batch: a fixed number of samples instead of one (arrays get a batch axis). shape: the sizes of an input with unknown
@@ -183,9 +182,7 @@ class Model:
 
                 def derive(graph: Graph) -> Graph:
                     if shapes is not None:
-                        kept = [s.shape for s in graph.inputs[len(shapes) :]]
                         specs = fix(graph.inputs[: len(shapes)], shapes) + graph.inputs[len(shapes) :]
-                        assert len(kept) == len(graph.states)
                         graph = Graph(specs, graph.nodes, graph.outputs, graph.labels, graph.states)
                     if stream:
                         from npinfer.streams import step_graph
@@ -213,18 +210,16 @@ class Model:
         return self._jit("jit_step", stream=True)
 
     def _jit(self, name: str, stream: bool) -> Any:
-        with self._lock:
-            return self._jit_of(name, self._derived(None, True) if stream else self._executor)
-
-    def _jit_of(self, name: str, executor: Executor) -> Any:
         from npinfer.executors import native
 
-        reason = native.refusal(executor.graph)
-        if reason is not None:
-            raise EngineError(f"model.{name}: {reason}")
-        if not isinstance(executor, native.NativeExecutor):
-            raise EngineError(f"model.{name}: the model was loaded with engine={self.engine!r}; load it with engine='native'")
-        return executor.jit(Rebind(self, name))
+        with self._lock:
+            executor = self._derived(None, True) if stream else self._executor
+            reason = native.refusal(executor.graph)
+            if reason is not None:
+                raise EngineError(f"model.{name}: {reason}")
+            if not isinstance(executor, native.NativeExecutor):
+                raise EngineError(f"model.{name}: loaded with engine={self.engine!r}; load the model with engine='native'")
+            return executor.jit(Rebind(self, name))
 
     # weights
 
@@ -261,7 +256,7 @@ class Model:
                     commit()
 
     def _prepare(self, archive: Archive) -> tuple[Graph, list[Callable[[], None]]]:
-        graph = self._lower(archive)[0]
+        graph = self._lower(archive).graph
         commits = [self._executor.prepare(self._optimised(graph))]
         commits += [executor.prepare(derive(graph)) for executor, derive in self._bound.values()]
         return graph, commits
@@ -276,7 +271,7 @@ class Model:
             raise UnsupportedError("submodel([]): needs the name of at least one layer; model.layers lists them")
         root = self._root or self
         with root._lock:
-            child = Model(root._archive, self._options._replace(outputs=names), root)
+            child = Model(root._archive, self._options.replace(outputs=names), root)
             root._children.add(child)
         return child
 
@@ -289,6 +284,8 @@ class Model:
 
         pairs = None
         if check:
+            from npinfer.checking import random_inputs
+
             x = random_inputs(self._graph, 4, self.inputs)
             pairs = (x, self._plain(x))
         o = self._options
@@ -305,6 +302,8 @@ class Model:
 
         Raises CheckError naming the output where it exceeds rtol, or where NaN or infinity stand elsewhere.
         """
+        from npinfer.checking import compare
+
         if not is_number(rtol) or not rtol >= 0:
             raise ArgumentError(f"check(rtol={shown(rtol)}): needs a number of at least 0, such as 1e-5")
         arrays, _ = arrange.batch(arrange.flatten(x, self.inputs, self._structure_in), self.inputs)
@@ -313,14 +312,12 @@ class Model:
     def verify(self, arrays: Sequence[Array], expected: Sequence[Array]) -> None:
         """Run the check pairs that a file carries. Raises CheckError where this machine gives other numbers, ShapeError or
         DtypeError for pairs of another model."""
+        from npinfer.checking import compare
+
         if len(arrays) != len(self.inputs):
             raise CheckError(f"the file's check pairs hold {len(arrays)} inputs, the model {len(self.inputs)}; save it again")
         batch, _ = arrange.batch(arrays, self.inputs)
         compare(self.outputs, self._plain(batch), list(expected), 1e-5)
-
-    def _archive_arrays(self) -> Iterable[Array]:
-        for variables in self._archive.weights.values():
-            yield from variables.values()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"archive": (self._root or self)._archive, "options": self._options, "states": self._states}

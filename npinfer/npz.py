@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -22,7 +22,7 @@ from numpy.lib import format as npy
 import npinfer
 from npinfer.errors import ArgumentError, FormatError, shown
 from npinfer.graph import Array
-from npinfer.readers.archive import Archive
+from npinfer.readers.archive import Archive, Saved
 from npinfer.readers.codec import decode, encode
 from npinfer.readers.limits import parse_json, reading
 from npinfer.readers.raw import RawFile, Stored
@@ -38,14 +38,6 @@ KINDS = "biufc"
 MAX_HEADER = 1024  # bytes of an .npy header: shape and dtype
 DEEPER = 4  # times the JSON depth of a Keras config
 Pairs = tuple[Sequence[Array], Sequence[Array]]
-
-
-class Saved(NamedTuple):
-    """What a file holds: pairs are inputs and the outputs they gave when the file was written, if any."""
-
-    archive: Archive
-    meta: dict[str, Any]
-    pairs: tuple[list[Array], list[Array]] | None
 
 
 def save(path: str | PathLike[str], archive: Archive, meta: Mapping[str, Any], pairs: Pairs | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from npinfer.model import Model
 
 
-class Options(NamedTuple):
+class Options(Frozen):
     """What `load` was asked for, besides the file; see its docstring."""
 
     dtype: str | None = None

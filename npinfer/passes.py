@@ -11,7 +11,7 @@ depend on weight values run again at a weight swap, since `set_weights` lowers a
 | share | bit-exact | two nodes with the same op (same arrays) read the same values |
 | compose | rounding | two affine maps in a row, both finite |
 | fold_after | rounding | an affine map along the features that a layer's kernel makes |
-| fold_before | rounding | an affine map in front of Dense whose shift is moderate (LARGEST_SHIFT) |
+| fold_before | rounding | an affine map in front of Dense whose shift is moderate (folding.py) |
 | absorb | bit-exact | zeros are padded around a convolution's spatial axes |
 | fuse | bit-exact | the activation is elementwise and reads a layer that nobody else reads |
 """
@@ -20,16 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from npinfer.graph import Array, Graph, Node, Op, Spec, State
+from npinfer.graph import Graph, Node, Op, Spec, State
 from npinfer.ops.activations import Activation
-from npinfer.ops.affine import Affine
-from npinfer.ops.conv import Conv
-from npinfer.ops.dense import Dense
-from npinfer.ops.identity import Cast
-from npinfer.ops.joining import Pad
-from npinfer.ops.windows import pairs_of
+from npinfer.ops.cast import Cast
 
 #: (producer op, consumer op, spec between them) -> the one op that replaces both, or None
 PairRule = Callable[[Op, Op, Spec], "Op | None"]
@@ -117,7 +110,7 @@ def drop_identities(graph: Graph) -> Graph:
     for k, node in enumerate(graph.nodes):
         if len(node.inputs) == 1 and _is_identity(node.op, graph.specs[node.inputs[0]]):
             nodes[k], source[graph.first[k]] = None, node.inputs[0]
-    return rebuild(graph, nodes, source)
+    return rebuild(graph, nodes, source) if None in nodes else graph
 
 
 def _is_identity(op: Op, x: Spec) -> bool:
@@ -138,7 +131,7 @@ def share(graph: Graph) -> Graph:
             nodes[k] = None
             for a, b in zip(graph.results(k), graph.results(first)):
                 source[a] = b
-    return rebuild(graph, nodes, source)
+    return rebuild(graph, nodes, source) if None in nodes else graph
 
 
 def _key(op: object) -> object:
@@ -155,77 +148,28 @@ def _key(op: object) -> object:
     return (type(op), op)
 
 
-#: a shift of the inputs by more than so many of their deviations isn't moved into a bias: the sum of large terms that cancel
-#: would lose as many digits as the shift has
-LARGEST_SHIFT = 8.0
-
-
 def fold(graph: Graph) -> Graph:
     """Move affine maps (BatchNormalization, Normalization, Rescaling) into one another and into the weights beside them."""
-    for rule in (_compose, _fold_after, _fold_before):
-        graph = rewrite(graph, rule)
+    if _has(graph, "Affine"):
+        from npinfer.folding import compose, fold_after, fold_before
+
+        for rule in (compose, fold_after, fold_before):
+            graph = rewrite(graph, rule)
     return graph
 
 
-def _compose(first: Op, second: Op, _: Spec) -> Op | None:
-    if not (isinstance(first, Affine) and isinstance(second, Affine) and first.activation is None):
-        return None
-    dtype = first.scale.dtype
-    with np.errstate(all="ignore"):
-        scale = _wide(first.scale) * _wide(second.scale)
-        offset = (_wide(first.offset) - _wide(second.center)) * _wide(second.scale) + _wide(second.offset)
-    merged = _narrow(dtype, scale, offset)
-    return None if merged is None else Affine(merged[0], merged[1], first.center, second.activation)
-
-
-def _fold_after(first: Op, second: Op, between: Spec) -> Op | None:
-    """(x·K + b - c)·s + o = x·(K·s) + ((b - c)·s + o)."""
-    if not (isinstance(second, Affine) and first.linear and getattr(first, "activation", None) is None):
-        return None
-    kernel, bias = _wide(getattr(first, "kernel", None)), _wide(getattr(first, "bias", None))
-    units = kernel.shape[-1]
-    if not _per_feature(second, units):
-        return None
-    with np.errstate(all="ignore"):
-        scale = np.broadcast_to(_wide(second.scale), (units,))
-        shifted = np.broadcast_to((bias - _wide(second.center)) * scale + _wide(second.offset), (units,))
-        merged = _narrow(between.dtype, kernel * scale, shifted)
-    return None if merged is None else first.replace(kernel=merged[0], bias=merged[1], activation=second.activation)
-
-
-def _fold_before(first: Op, second: Op, between: Spec) -> Op | None:
-    """((x - c)·s + o)·K + b = x·(s·K) + (b + (o - c·s)·K), where o - c·s is moderate."""
-    if not (isinstance(first, Affine) and isinstance(second, Dense) and first.activation is None):
-        return None
-    width = second.kernel.shape[0]
-    if not _per_feature(first, width):
-        return None
-    with np.errstate(all="ignore"):
-        shift = np.broadcast_to(_wide(first.offset) - _wide(first.center) * _wide(first.scale), (width,))
-        if not (np.abs(shift) <= LARGEST_SHIFT).all():
-            return None
-        kernel = np.broadcast_to(_wide(first.scale), (width,))[:, None] * _wide(second.kernel)
-        merged = _narrow(between.dtype, kernel, _wide(second.bias) + shift @ _wide(second.kernel))
-    return None if merged is None else second.replace(kernel=merged[0], bias=merged[1])
-
-
-def _wide(numbers: Array | None) -> Array:
-    return np.zeros((), np.float64) if numbers is None else numbers.astype(np.float64)
-
-
-def _narrow(dtype: object, *numbers: Array) -> tuple[Array, ...] | None:
-    """The numbers in the graph's dtype, or None where one isn't finite any more: folding must not make NaN or infinity."""
-    found = tuple(np.asarray(n, np.dtype(dtype)) for n in numbers)  # type: ignore[call-overload]
-    return found if all(np.isfinite(n).all() for n in found) else None
-
-
-def _per_feature(op: Affine, size: int) -> bool:
-    numbers = [n for n in (op.scale, op.offset, op.center) if n is not None]
-    return all(n.shape in ((), (1,), (size,)) for n in numbers)
+def _has(graph: Graph, op: str) -> bool:
+    """Whether an op of this class is there. Its file, with all that this imports, isn't needed where none is."""
+    return any(type(n.op).__name__ == op for n in graph.nodes)
 
 
 def absorb(graph: Graph) -> Graph:
     """Let a convolution do the padding with zeros that comes before it."""
+    if not _has(graph, "Pad"):
+        return graph
+    from npinfer.ops.conv import Conv
+    from npinfer.ops.joining import Pad
+    from npinfer.ops.windows import pairs_of
 
     def rule(first: Op, second: Op, between: Spec) -> Op | None:
         if not (isinstance(first, Pad) and isinstance(second, Conv)) or first.mode != "constant" or first.value != 0:

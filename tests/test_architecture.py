@@ -34,7 +34,8 @@ ALLOWED = {
     "ops": {"errors", "frozen", "graph", "ops", "trees"},
     "readers": {"errors", "frozen", "graph", "ops", "readers", "npz", "trees"},
     "npz": {"destination", "errors", "frozen", "graph", "readers"},
-    "passes": {"errors", "frozen", "graph", "ops"},
+    "folding": {"errors", "frozen", "graph", "ops"},
+    "passes": {"errors", "folding", "frozen", "graph", "ops"},
     "streams": {"errors", "frozen", "graph", "ops", "passes"},
     "executors": {"errors", "frozen", "graph", "ops", "executors"},
     "export": {"destination", "errors", "frozen", "graph", "ops", "executors", "export"},
@@ -146,6 +147,12 @@ SLOW_IMPORTS = {
     *("urllib.parse", "shutil", "tempfile", "sysconfig", "subprocess", "npinfer.ops.multi_head", "npinfer.ops.convlstm"),
     *("npinfer.readers.tfops", "npinfer.ops.sized", "npinfer.ops.size_operations"),
 }
+#: what of npinfer a network of Dense layers on the numpy engine does without, too: each takes part of a millisecond
+OF_OTHER_NETWORKS = {
+    *("npinfer.checking", "npinfer.summary", "npinfer.folding", "npinfer.readers.h5", "npinfer.readers.dialect"),
+    *("npinfer.executors.numpy_spatial", "npinfer.ops.activation_operations", "npinfer.ops.affine", "npinfer.ops.conv"),
+    *("npinfer.ops.embedding", "npinfer.ops.joining", "npinfer.ops.merge", "npinfer.ops.quantized", "npinfer.ops.reshape"),
+}
 ROAD = """
 import sys, numpy as np
 before = set(sys.modules)
@@ -164,4 +171,4 @@ def test_the_main_road_imports_little(tmp_path: Path, engine: str) -> None:
     Model(archive, Options(engine="numpy")).save(file)
     code = ROAD.format(file=file, engine=engine)
     fresh(code)  # compiles where that was never done
-    assert not set(fresh(code).split()) & SLOW_IMPORTS
+    assert not set(fresh(code).split()) & (SLOW_IMPORTS | (OF_OTHER_NETWORKS if engine == "numpy" else set()))

@@ -229,7 +229,7 @@ def test_weights_too_large_for_one_message_go_to_a_second_file(tmp_path: Path, m
     model = network("conv2d-lenet")
     made = exported(model, tmp_path / "net.onnx")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["net.onnx", "net.onnx.data"]
-    big = sum(a.nbytes for a in model._archive_arrays() if a.nbytes >= 64)
+    big = sum(a.nbytes for a in model._archive.arrays() if a.nbytes >= 64)
     assert (tmp_path / "net.onnx.data").stat().st_size == big
     (spec,) = model.inputs
     x = w(2, *(n or 1 for n in spec.shape))

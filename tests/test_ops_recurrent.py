@@ -262,7 +262,7 @@ def test_order_of_stacked_states(version: Version) -> None:
     [
         (kf.OLD, False, "state"),
         (kf.OLD, True, "previous"),
-        (kf.OLD._replace(backend="theano"), False, "previous"),
+        (kf.OLD.replace(backend="theano"), False, "previous"),
         (Version(1, (1, 2, 2)), False, "state"),
         (Version(2, (2, 3, 1)), False, "previous"),
         (Version(2, (2, 2, 4), True), False, "previous"),

@@ -165,7 +165,7 @@ def _result(
         row = _row(r, single, timed.get(id(r), {}), errors.get(r.name))
         if model is not None:
             row["door"] = runners.door(model, [s.shape for s in specs])  # type: ignore[misc]
-            row["memory"] = model._executor.memory()._asdict()
+            row["memory"] = vars(model._executor.memory())
             inputs = [(tuple(s.shape), s.dtype.name) for s in specs]
             row["start"] = (
                 None
@@ -182,7 +182,7 @@ def _result(
         "network": {
             "inputs": [str(s) for s in specs],
             "outputs": [str(s) for s in base.outputs],
-            "weights": sum(a.size for a in base._archive_arrays()),
+            "weights": sum(a.size for a in base._archive.arrays()),
             "weight_bytes": weight_bytes,
             "flops": flops,
             "stream": args.stream,

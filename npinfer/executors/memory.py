@@ -6,15 +6,15 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from npinfer.errors import NotEnoughMemoryError
+from npinfer.frozen import Frozen
 from npinfer.graph import Graph
 
 OPEN_SIZE = 8  # the guess for a size that a network leaves open
 
 
-class Memory(NamedTuple):
+class Memory(Frozen):
     """Bytes. weights: the network's arrays, shared ones once. packed: copies of them in an engine's own order. scratch: what
     one sample needs besides."""
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from npinfer.executors import numpy_spatial  # noqa: F401  (adds its ops to numpy_calls.CALLS)
 from npinfer.executors.memory import Memory, value_bytes, weight_bytes
 from npinfer.executors.numpy_calls import Call, calls_for, is_native, is_quiet, joined
 from npinfer.executors.signature import fix, sizes

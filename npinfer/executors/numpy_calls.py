@@ -1,4 +1,5 @@
-"""How the NumPy executor runs each op: prepared calls on fixed buffers. To speed an op up, add a function to CALLS.
+"""How the NumPy executor runs each op: prepared calls on fixed buffers. To speed an op up, add a function to CALLS, in a file
+of its own where the op's module isn't imported here, and name that in ELSEWHERE.
 
 A buffer of one axis (one sample's vector) has one entry more than its value, which is always 1: the bias row's factor.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,18 @@ Maker = Callable[[Any, Sequence[Array], Sequence[Array], bool], list[Call]]
 
 def calls_for(op: Op, inputs: Sequence[Array], outputs: Sequence[Array], single: bool) -> list[Call]:
     """The calls that compute an op's outputs from its inputs; `single` means buffers of one sample, without a batch axis."""
-    maker = CALLS.get(type(op))
-    return (maker or by_meaning)(op, inputs, outputs, single)
+    return (_maker(op) or by_meaning)(op, inputs, outputs, single)
 
 
 def is_native(op: Op) -> bool:
-    return type(op) in CALLS
+    return _maker(op) is not None
+
+
+def _maker(op: Op) -> Maker | None:
+    module = ELSEWHERE.get(type(op).__module__.rpartition(".")[2])
+    if module is not None and type(op) not in CALLS:
+        import_module(f"npinfer.executors.{module}")
+    return CALLS.get(type(op))
 
 
 def is_quiet(op: Op, single: bool) -> bool:
@@ -103,3 +111,6 @@ def _activation(op: Activation, inputs: Sequence[Array], outputs: Sequence[Array
 
 
 CALLS: dict[type[Op], Maker] = {Dense: _dense, Activation: _activation}
+#: Files that add to CALLS, by the name of the op's own module: imported when a graph has such an op, for each brings the
+#: modules of all its ops along.
+ELSEWHERE = dict.fromkeys(("conv", "joining", "merge", "pool", "reshape"), "numpy_spatial")

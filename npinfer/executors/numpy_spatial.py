@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -153,9 +152,4 @@ def _merge(op: Merge, inputs: Sequence[Array], outputs: Sequence[Array], single:
     return [*calls, partial(np.divide, y, np.asarray(len(xs), y.dtype), y)] if op.kind == "average" else calls
 
 
-def add_calls(calls: dict[type[Any], Any]) -> None:
-    """Add these makers to the executor's table."""
-    calls.update({Conv: _conv, Pool: _pool, Concatenate: _concatenate, Reshape: _reshape, Transpose: _transpose, Merge: _merge})
-
-
-add_calls(CALLS)
+CALLS.update({Conv: _conv, Pool: _pool, Concatenate: _concatenate, Reshape: _reshape, Transpose: _transpose, Merge: _merge})

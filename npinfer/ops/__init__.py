@@ -7,6 +7,7 @@ from importlib import import_module
 #: Every file of this folder that registers layers. Loaded on first use, so that `import npinfer` stays quick.
 FAMILIES = (
     "activations",
+    "activation_operations",
     "softmax",
     "parametric",
     "dense",

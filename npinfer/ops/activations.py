@@ -15,7 +15,7 @@ import numpy as np
 from npinfer.errors import DtypeError
 from npinfer.graph import Array, Op, Spec
 from npinfer.ops import special
-from npinfer.ops.registry import LayerCall, NeedsFunction, Value, Variable, below, layer, operation
+from npinfer.ops.registry import LayerCall, NeedsFunction, Value, Variable, below, layer
 
 if TYPE_CHECKING:
     from npinfer.readers.archive import Config
@@ -243,28 +243,3 @@ def activation_layer(call: LayerCall, x: Value) -> Value:
 def activation_by_class(call: LayerCall, x: Value) -> Value:
     """With their slopes, thresholds and limits."""
     return activate(call, call.layer, x)
-
-
-def _operation(name: str) -> Callable[..., Value]:
-    def lower(call: LayerCall, x: Value, *values: Any) -> Value:
-        if values:
-            call.refuse(f"{len(values)} positional argument(s) besides the tensor")
-        given = {**call.config, **{k: call.take(k) for k in list(call.kwargs)}}
-        entry = {k: v for k, v in given.items() if k not in ("name", "dtype", "trainable") and v is not None}
-        return activate(call, {**OPERATION_DEFAULTS.get(name, {}), **entry, "name": name}, x)
-
-    return lower
-
-
-#: where keras.ops has another default than keras.activations
-OPERATION_DEFAULTS: dict[str, dict[str, Any]] = {"gelu": {"approximate": True}}
-_NO_OPERATION = ("linear", "exponential", "swish", "hard_swish", "gelu_approximate", "hard_sigmoid_k2", "thresholded_relu")
-for _name in (*NAMED, *WITH_AXIS):
-    if _name not in _NO_OPERATION:
-        operation("".join(part.capitalize() for part in _name.split("_")))(_operation(_name))
-operation("ReLU")(_operation("relu"))
-
-
-@operation("Erf")
-def erf(call: LayerCall, x: Value) -> Value:
-    return call.emit(Activation("erf"), x)

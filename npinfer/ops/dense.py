@@ -9,7 +9,6 @@ import numpy as np
 
 from npinfer.errors import ShapeError
 from npinfer.graph import Array, Op, Spec
-from npinfer.ops import quantized
 from npinfer.ops.activations import Activation, activate, activation_variables, check_activation
 from npinfer.ops.cast import as_float
 from npinfer.ops.registry import LayerCall, Value, Variable, layer
@@ -63,14 +62,19 @@ def _input_shape(config: Config, weights: Mapping[str, Array]) -> tuple[int | No
 
 def _check(config: Config) -> Iterator[str]:
     yield from check_activation(config)
-    yield from quantized.check(config)
+    if "quantization_config" in config:
+        from npinfer.ops import quantized
+
+        yield from quantized.check(config)
 
 
 @layer("Dense", variables=_variables, check=_check, input_shape=_input_shape, quantized=("int8", "int4", "float8"))
 def dense(call: LayerCall, x: Value) -> Value:
     """Over the last axis of inputs of any rank; LoRA; quantized to int8, int4 or float8."""
     x = as_float(call, x)
-    if quantized.mode(call):
+    if call.quantization:
+        from npinfer.ops import quantized
+
         y = quantized.dense(call, x)
     else:
         y = call.emit(Dense(call.weights["kernel"], call.weights.get("bias")), x)

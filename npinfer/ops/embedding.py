@@ -9,7 +9,6 @@ import numpy as np
 
 from npinfer.errors import DtypeError, ShapeError
 from npinfer.graph import Array, Op, Spec
-from npinfer.ops import quantized
 from npinfer.ops.activations import Activation
 from npinfer.ops.affine import Affine
 from npinfer.ops.cast import Cast, as_float
@@ -57,9 +56,16 @@ def _indices(call: LayerCall, x: Value) -> Value:
     return x if x.spec.dtype.kind in "iu" else call.emit(Cast(np.dtype("int32")), x)
 
 
+def _table(call: LayerCall) -> Array:
+    if not call.quantization:
+        return call.weights["embeddings"]
+    from npinfer.ops import quantized
+
+    return quantized.table(call)
+
+
 def _looked_up(call: LayerCall, x: Value, mask: bool) -> Value:
-    table = quantized.table(call) if quantized.mode(call) else call.weights["embeddings"]
-    y = call.emit(Embedding(table), _indices(call, x))
+    y = call.emit(Embedding(_table(call)), _indices(call, x))
     return y._replace(mask=call.emit(Differs(0.0), x) if mask else None)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from npinfer.errors import DtypeError
 from npinfer.graph import Array
-from npinfer.ops.identity import Cast
+from npinfer.ops.cast import Cast
 from npinfer.ops.registry import LayerCall, Value
 from npinfer.ops.shapes import promote
 from npinfer.ops.sizes import Sizes

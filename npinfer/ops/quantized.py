@@ -79,18 +79,12 @@ def bfloat16(x: Array) -> Array:
     return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
-def mode(call: LayerCall) -> str:
-    """ "int8", "int4", "float8"; "" for layers that aren't quantized."""
-    name = call.layer.dtype or ""
-    return name.partition("_from_")[0].partition("/")[0] if "_from_" in name else ""
-
-
 def weights(call: LayerCall) -> Mapping[str, Array]:
     """The layer's arrays by name, where its file numbers them too."""
     if "0" not in call.weights:
         return call.weights
     bias = call.config.get("use_bias", True)
-    names = [n for n in STORED[mode(call)] if bias or n != "bias"]
+    names = [n for n in STORED[call.quantization] if bias or n != "bias"]
     return {n: call.weights[str(k)] for k, n in enumerate(names) if str(k) in call.weights}
 
 
@@ -98,7 +92,7 @@ def dense(call: LayerCall, x: Value) -> Value:
     """What a quantized Dense does before its activation."""
     from npinfer.ops.dense import Dense
 
-    kind, w = mode(call), weights(call)
+    kind, w = call.quantization, weights(call)
     bias = w.get("bias")
     if any(n.startswith("lora") for n in w):
         call.refuse("LoRA on a quantized layer")
@@ -128,7 +122,7 @@ def dense(call: LayerCall, x: Value) -> Value:
 def table(call: LayerCall) -> Array:
     """The rows of a quantized Embedding as floats: integers by each row's scale."""
     w = call.weights
-    rows = w["embeddings"] if mode(call) == "int8" else _unpacked(w["embeddings"], int(call.config["output_dim"]))
+    rows = w["embeddings"] if call.quantization == "int8" else _unpacked(w["embeddings"], int(call.config["output_dim"]))
     if "embeddings_zero" in w:
         return _grouped(rows, w["embeddings_scale"], w["embeddings_zero"], w["g_idx"], call.dtype)
     return np.asarray((rows.astype(call.dtype) / w["embeddings_scale"][:, None]).astype(call.dtype))

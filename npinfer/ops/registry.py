@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from npinfer.errors import UnsupportedError
+from npinfer.frozen import Frozen
 from npinfer.graph import Array, Op, Spec
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Value(NamedTuple):
         return self.spec.shape
 
 
-class Variable(NamedTuple):
+class Variable(Frozen):
     """A weight of a layer, in Keras's creation order. `name` is the Keras 3 path below the layer ("kernel", "cell/bias",
     "forward_layer/cell/kernel"). Optional ones are absent from some versions' files."""
 
@@ -91,6 +92,12 @@ class LayerCall:
     @property
     def name(self) -> str:
         return "/".join(self.path)
+
+    @property
+    def quantization(self) -> str:
+        """What Keras 3 quantized the layer to: "int8", "int4", "float8"; "" for other layers."""
+        policy = self.layer.dtype or ""
+        return policy.partition("_from_")[0].partition("/")[0] if "_from_" in policy else ""
 
     def emit(self, op: Op, *inputs: Value) -> Value:
         """Add a node and return its only (or first) result."""
@@ -152,7 +159,7 @@ Check = Callable[["Config"], Iterable[str]]
 InputShape = Callable[["Config", Mapping[str, Array]], "tuple[int | None, ...] | None"]
 
 
-class LayerType(NamedTuple):
+class LayerType(Frozen):
     """A registered layer. mask: "pass" (result carries the first input's mask), "stop" (no mask leaves), "own" (the function
     sets masks itself). check yields what of a config is unsupported, without weights or shapes, for the joint report.
     quantized: which of Keras 3's quantization modes the function handles. takes: what a call may hold besides tensors and plain
@@ -204,7 +211,7 @@ def operation(*class_names: str, mask: str = "stop", takes: tuple[str, ...] = ()
 
     def register(function: F) -> F:
         for name in class_names:
-            OPERATIONS[name] = LayerType(name, function, _none, mask, _none, _unknown, takes=takes)
+            OPERATIONS[name] = LayerType(name, function, _none, mask, _none, _unknown, (), takes)
         return function
 
     return register
@@ -222,7 +229,7 @@ def variables_of(held: Layer) -> list[Variable]:
 
 def below(attribute: str, held: Layer) -> list[Variable]:
     """The variables of a held layer as its wrapper names them: attribute/variable."""
-    return [v._replace(name=f"{attribute}/{v.name}") for v in variables_of(held)]
+    return [v.replace(name=f"{attribute}/{v.name}") for v in variables_of(held)]
 
 
 def find(held: Layer) -> LayerType | None:

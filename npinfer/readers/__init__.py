@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npinfer.npz import Saved
-    from npinfer.readers.archive import Archive
+    from npinfer.readers.archive import Archive, Saved
     from npinfer.readers.limits import Limits
     from npinfer.readers.raw import RawFile
 
@@ -26,14 +25,16 @@ def read(source: Any, config: Any = None, limits: Limits | None = None) -> Archi
 
 def read_all(source: Any, config: Any = None, limits: Limits | None = None) -> Saved:
     """As read, with what npinfer's own files hold besides: options and check pairs (both empty for Keras's files)."""
-    from npinfer.npz import Saved, restore
+    from npinfer.readers.archive import Saved
     from npinfer.readers.sniff import open_raw
 
     with open_raw(source, limits) as raw:
         if raw.canonical is not None:
+            from npinfer.npz import restore
+
             return restore(raw)
         given, said, backend = _architecture(raw, config, limits)
-        return Saved(interpret(raw, given, said, backend), {}, None)
+        return Saved(interpret(raw, given, said, backend))
 
 
 def interpret(raw: RawFile, config: Any, keras_version: str | None, backend: str | None) -> Archive:
@@ -48,7 +49,7 @@ def interpret(raw: RawFile, config: Any, keras_version: str | None, backend: str
         version = versions.checked(versions.of(config, keras_version, backend), raw.source)
         stored = assign.storage_version(raw, version)
         if version.major == 1 or not version.numbers:
-            version = version._replace(backend=stored.backend)
+            version = version.replace(backend=stored.backend)
         model = topology.model(config, version, raw.source)
         try:
             weights = order.read_weights(raw, model, stored)

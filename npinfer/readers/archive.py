@@ -66,7 +66,7 @@ class Model(Frozen):
         return next(k for k in self.layers if k.name == name)
 
 
-class Version(NamedTuple):
+class Version(Frozen):
     """Which Keras wrote the file. `major` is 1, 2 or 3; `tf` is True for tf.keras and tf_keras (version strings "2.2.4-tf",
     and 2.4.0 or later); numbers is () when the file doesn't say."""
 
@@ -88,6 +88,19 @@ class Archive(Frozen):
     order: tuple[tuple[Path, str], ...]
     version: Version
     source: str
+
+    def arrays(self) -> Iterator[Array]:
+        for variables in self.weights.values():
+            yield from variables.values()
+
+
+class Saved(Frozen):
+    """An archive, and what npinfer's own files hold besides: the options of loading; inputs and the outputs they gave when the
+    file was written, if any."""
+
+    archive: Archive
+    meta: Config = {}  # noqa: RUF012 (each object has its own)
+    pairs: tuple[list[Array], list[Array]] | None = None
 
 
 def walk(model: Model, path: Path = ()) -> Iterator[tuple[Path, Layer]]:

@@ -32,8 +32,8 @@ def storage_version(raw: RawFile, version: Version) -> Version:
         if raw.backend is None:
             names = [n for _, held in raw.legacy for n, _ in held]
             theano = raw.nb_layers or not any(n.endswith(":0") for n in names)
-            found = found._replace(backend="theano" if theano else "tensorflow")
-    return found._replace(backend=raw.backend) if raw.backend else found
+            found = found.replace(backend="theano" if theano else "tensorflow")
+    return found.replace(backend=raw.backend) if raw.backend else found
 
 
 def legacy(raw: RawFile, model: Model, version: Version) -> Weights:

@@ -28,7 +28,7 @@ def encode(archive: Archive, names: Sequence[Name], arrays: list[Array]) -> dict
         "model": _encode(archive.model, arrays),
         "weights": [[list(path), name] for path, name in names],
         "order": [place[name] for name in archive.order],
-        "version": {**archive.version._asdict(), "numbers": list(archive.version.numbers)},
+        "version": {**{n: getattr(archive.version, n) for n in Version.fields}, "numbers": list(archive.version.numbers)},
     }
 
 

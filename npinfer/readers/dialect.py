@@ -11,7 +11,6 @@ from typing import Any
 
 from npinfer.errors import FormatError
 from npinfer.ops import load_families, registry
-from npinfer.readers import dialect_k1
 from npinfer.readers.archive import Layer, Version
 from npinfer.readers.values import compute_dtype, input_shape, plain, policy
 
@@ -81,7 +80,9 @@ def layer(raw: Any, version: Version, where: str, inner: Inner, depth: int = 0) 
     if version.major == 3 and _is_operation(raw, class_name, config):
         return _plain(class_name, name, config, raw, "ops")
     if version.major == 1 or class_name in ("Merge", "MaxoutDense", "Highway"):  # Keras 2.0 kept these three
-        class_name, config = dialect_k1.modern(class_name, config, version)
+        from npinfer.readers.dialect_k1 import modern
+
+        class_name, config = modern(class_name, config, version)
     given, class_name = class_name, ALIASES.get(class_name, class_name)
     made = _plain(class_name, name, config, raw, "")
     known = dict(made.config)

@@ -96,7 +96,7 @@ def _from_weights(archive: Archive, model: Model, name: str) -> Shape | None:
             continue
         kind = find(user)
         try:
-            told = kind and kind.input_shape(user.config, archive.weights.get((*path, user.name), {}))
+            told = None if kind is None else kind.input_shape(user.config, archive.weights.get((*path, user.name), {}))
         except (TypeError, ValueError, KeyError, IndexError, AttributeError):
             return None  # a config without sense: the call itself says what is wrong with it
         if told is not None:

@@ -77,7 +77,7 @@ class Group:
     def __init__(self, file: File, id_: Any, path: str) -> None:
         self.file, self.id, self.path = file, id_, path
         self.where = f"{file.where}: group {path!r}" if path else file.where
-        self.inner: dict[str, Any] = {}  # subgroups that paths have led through
+        self.inner: dict[tuple[str, ...], Any] = {}  # subgroups that paths have led through
 
     def find(self, path: str) -> Group | Stored | None:
         """The group or dataset of a path relative to here, or None.
@@ -108,7 +108,7 @@ class Group:
         return f"members: {', '.join(members) or 'none'}; attributes: {', '.join(attributes) or 'none'}"
 
     def _walk(self, path: str, where: str, hops: Iterator[int]) -> Any:
-        at, parts = self.id, [p for p in path.split("/") if p]
+        at, parts = self.id, tuple(p for p in path.split("/") if p)
         if len(parts) > self.file.source.limits.group_depth:
             raise LimitError(f"{where}: a path of {len(parts):,} names; see Limits.group_depth")
         for k, part in enumerate(parts):
@@ -116,14 +116,14 @@ class Group:
                 raise FormatError(f"{where}: {part!r} is no name of a member; save the model again")
             if not isinstance(at, h5g.GroupID):
                 return None
-            known = self.inner.get(part) if k == 0 else None
+            known = self.inner.get(parts[: k + 1])
             if known is None:
                 self.file.source.budget.charge_object(where)
                 known = self._open(at, part.encode(), where, hops)
             if known is None:
                 return None
-            if k == 0 and len(parts) > 1:
-                self.inner[part] = known
+            if k + 1 < len(parts):
+                self.inner[parts[: k + 1]] = known
             at = known
         return at
 

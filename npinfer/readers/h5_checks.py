@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-import zlib
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from npinfer.errors import FormatError, LimitError
+from npinfer.frozen import Frozen
 from npinfer.readers.limits import Budget
 
 #: filters by their registered number: the HDF5 library's own, and h5py's lzf
@@ -19,7 +18,7 @@ MAX_CHUNKS = 100_000  # of one dataset
 MAX_LZF_CHUNK = 1 << 20  # bytes; h5py's own chunks are smaller
 
 
-class Storage(NamedTuple):
+class Storage(Frozen):
     """How a dataset is stored. Sizes are in bytes; `chunk` is None and `chunks` 0 unless it is stored in chunks; `offset` is
     None unless it is one piece."""
 
@@ -69,6 +68,8 @@ def check_storage(s: Storage, file_size: int, budget: Budget, where: str) -> Non
 
 def check_inflated(data: bytes, chunk: int, where: str) -> None:
     """Refuse a gzip stream longer than its chunk: the library inflates it to whatever length it has."""
+    import zlib  # most files of Keras compress nothing
+
     inflate = zlib.decompressobj()
     inflate.decompress(data, chunk + CHECKSUM)
     if not inflate.eof:

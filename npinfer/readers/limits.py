@@ -15,6 +15,7 @@ from npinfer.frozen import Frozen
 
 BLOCK = 1 << 20
 MAX_DIGITS = 40  # of an integer in JSON: Python takes quadratic time for longer ones, and no size needs them
+BOM = b"\xef\xbb\xbf"  # which some editors put before UTF-8
 ESCAPED_SURROGATE = rb"\\u[dD][89a-fA-F]"
 
 
@@ -117,7 +118,7 @@ def parse_json(data: bytes | str, limits: Limits, where: str) -> Any:
     if values > limits.json_values:
         raise LimitError(f"{where}: JSON of {values:,} values; at most {limits.json_values:,}; see Limits.json_values")
     try:
-        result = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_unique, parse_int=_integer)
+        result = json.loads(data.removeprefix(BOM).decode(), object_pairs_hook=_unique, parse_int=_integer)
         if b"\\u" in data and re.search(ESCAPED_SURROGATE, data):
             json.dumps(result, ensure_ascii=False).encode()  # an unpaired surrogate is no text: it can't even be printed
     except (ValueError, RecursionError) as e:
@@ -139,7 +140,7 @@ def _extent(data: bytes) -> tuple[int, int]:
         if block.size:
             levels = np.cumsum(opens.astype(np.int32) - closes) + level
             depth, level = max(depth, int(levels.max())), int(levels[-1])
-        values += int(opens.sum()) + int(np.isin(block, (ord(","), ord(":"))).sum())
+        values += int(opens.sum()) + int(((block == ord(",")) | (block == ord(":"))).sum())
     return depth, values
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from npinfer.errors import FormatError, NpinferError, ShapeError, UnsupportedError, shown
+from npinfer.frozen import Frozen
 from npinfer.graph import Array, Graph, Node, Op, Spec, State, infer
-from npinfer.ops.identity import Cast
+from npinfer.ops.cast import Cast
 from npinfer.ops.registry import LayerCall, Value, find
 from npinfer.ops.sizes import Sizes, StepsInBatch, needs_evaluation
 from npinfer.readers import entrances
@@ -20,7 +21,7 @@ from npinfer.readers.schedule import by_depth, needed_calls
 from npinfer.trees import holds, leaves, mapped
 
 
-class Lowered(NamedTuple):
+class Lowered(Frozen):
     """A graph and how callers see it: trees of positions into graph.inputs and graph.outputs, shaped as Keras's model takes
     and returns them."""
 

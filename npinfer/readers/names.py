@@ -35,19 +35,28 @@ KINDS = {
     "kernel_t": "carry_kernel",
 }
 _SHORT = "W|b|U|[WUb]_[ifcozrh]|[Wb]_carry|alphas|betas|gamma|beta|running_mean|running_std|t_left|a_left|t_right|a_right"
-_OLD = re.compile(rf"^(?P<layer>.+)_(?P<kind>{_SHORT}|depthwise_kernel|pointwise_kernel)$")
-_PARAMETER = re.compile(r"^param_\d+$")
+_OLD = rf"^(?P<layer>.+)_(?P<kind>{_SHORT}|depthwise_kernel|pointwise_kernel)$"  # not compiled here: few files need it
+
+
+def _old(name: str) -> tuple[str, str] | None:
+    """(layer, kind) of a name as Keras 1 gives them: dense_1_W."""
+    found = re.match(_OLD, name)
+    return (found["layer"], found["kind"]) if found else None
+
+
+def _is_parameter(name: str) -> bool:
+    return name.startswith("param_") and name.removeprefix("param_").isdecimal()
 
 
 @lru_cache(maxsize=4096)
 def kind(name: str) -> str | None:
     """The variable that a weight's name in a file means: "a/dense_4/kernel:0" and "dense_1_W" are a kernel; None where the
     name doesn't tell."""
-    last = bare(name).rpartition("/")[2]
-    if _PARAMETER.match(last):
+    _, slash, last = bare(name).rpartition("/")
+    if _is_parameter(last):
         return None
-    old = _OLD.match(last) if "/" not in bare(name) else None
-    return canonical(old["kind"] if old else last)
+    old = None if slash else _old(last)
+    return canonical(old[1] if old else last)
 
 
 def canonical(base: str) -> str:
@@ -55,13 +64,15 @@ def canonical(base: str) -> str:
 
 
 def bare(name: str) -> str:
-    return re.sub(r":\d+$", "", name)
+    """A weight's name without the ":0" of TensorFlow's tensors."""
+    stem, colon, number = name.rpartition(":")
+    return stem if colon and number.isdecimal() else name
 
 
 def old_names(legacy: Legacy) -> bool:
     """Whether weights are called as Keras 1 calls them (dense_1_W)."""
     names = [bare(n) for _, held in legacy for n, _ in held]
-    return bool(names) and all("/" not in n for n in names) and any(_OLD.match(n) or _PARAMETER.match(n) for n in names)
+    return bool(names) and all("/" not in n for n in names) and any(_old(n) or _is_parameter(n) for n in names)
 
 
 def by_name(needed: Sequence[Part], held: Sequence[Named]) -> list[tuple[Part, Stored]] | None:
@@ -95,5 +106,5 @@ def by_name(needed: Sequence[Part], held: Sequence[Named]) -> list[tuple[Part, S
 def tokens(name: str) -> set[str]:
     """The layer names that a weight's name may hold: the components of its path, or what stands before _W."""
     path = bare(name)
-    old = _OLD.match(path) if "/" not in path else None
-    return {old["layer"]} if old else set(path.split("/")[:-1])
+    old = _old(path) if "/" not in path else None
+    return {old[0]} if old else set(path.split("/")[:-1])

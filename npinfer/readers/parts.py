@@ -7,7 +7,7 @@ most layers parts and variables are the same, storage.py knows the others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from npinfer.frozen import Frozen
 from npinfer.ops import registry
@@ -31,7 +31,7 @@ class Unit(Frozen):
         return "/".join((*self.path, self.prefix)).rstrip("/")
 
 
-class Part(NamedTuple):
+class Part(Frozen):
     unit: Unit
     base: str
     trainable: bool
@@ -93,7 +93,7 @@ def units(layer: Layer, path: Path, version: Version) -> list[Unit]:
     grouped: dict[str, list[registry.Variable]] = {}
     for v in registry.variables_of(layer):
         prefix, slash, base = v.name.rpartition("/")
-        grouped.setdefault(prefix + slash, []).append(v._replace(name=base))
+        grouped.setdefault(prefix + slash, []).append(v.replace(name=base))
     made = []
     for prefix, variables in grouped.items():
         owner = held(layer, prefix) if prefix else layer

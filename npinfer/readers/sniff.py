@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from npinfer import npz
 from npinfer.errors import FormatError
 from npinfer.readers.limits import Limits, given_or_default, parse_json
 from npinfer.readers.raw import RawFile
 from npinfer.readers.source import Source, open_source
-from npinfer.readers.zipped import Zip
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -101,6 +99,9 @@ def _is_hdf5(source: Source) -> bool:
 
 
 def _read_zip(source: Source) -> RawFile:
+    from npinfer import npz
+    from npinfer.readers.zipped import Zip
+
     archive = Zip(source)
     if npz.TEXT in archive:
         return npz.read_npz(archive)

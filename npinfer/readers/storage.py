@@ -7,10 +7,11 @@ CuDNN layers transpose and double; LoRA keeps a low-rank addition beside its ker
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from npinfer.frozen import Frozen
 from npinfer.graph import Array
 from npinfer.readers.archive import Config, Layer, Version
 
@@ -19,7 +20,7 @@ Arrays = dict[str, Array]
 PartNames = list[tuple[str, str, bool]]
 
 
-class Form(NamedTuple):
+class Form(Frozen):
     """parts: the file's arrays for these variables. join: those arrays → variables. split: variables → arrays."""
 
     name: str

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from npinfer.errors import FormatError, LimitError, UnsupportedError
-from npinfer.readers import dialect, dialect_k1, nodes, values
+from npinfer.readers import dialect, nodes, values
 from npinfer.readers.archive import Call, Layer, Model, TensorRef, Version, tensors
 from npinfer.readers.numbering import refs, renumber
 from npinfer.trees import holds
@@ -24,7 +24,9 @@ def model(config: Any, version: Version, source: str) -> Model:
     """The outermost model of a file. Raises FormatError where the config contradicts itself or isn't one, UnsupportedError for
     a model class of a user's; unknown layers stay in place for lowering to refuse, together."""
     if isinstance(config, Mapping) and "class_name" not in config and config.get("name") == "Sequential" and "layers" in config:
-        config = dialect_k1.from_zero(config) if isinstance(config["layers"], list) else config
+        from npinfer.readers.dialect_k1 import from_zero
+
+        config = from_zero(config) if isinstance(config["layers"], list) else config
     if not isinstance(config, Mapping) or not isinstance(config.get("class_name"), str):
         held = f"a {type(config).__name__}" if not isinstance(config, Mapping) else "no class_name"
         raise FormatError(f"{source}: the architecture holds {held}; it must be the config of a Sequential or functional model")

@@ -66,7 +66,8 @@ def of(config: Any, keras_version: str | None, backend: str | None) -> Version:
     """The version of a file: what it states beside the config, inside the config, or by the keys it uses."""
     inner = config.get("keras_version") if isinstance(config, Mapping) else None
     for text in (inner, keras_version):
-        if isinstance(text, str) and re.match(r"\s*v?\d", text):
-            known = config.get("backend") if isinstance(config, Mapping) else None
-            return parse(text, backend or (known if isinstance(known, str) else None))
-    return guess(config)._replace(backend=backend or "tensorflow")
+        known = config.get("backend") if isinstance(config, Mapping) else None
+        found = parse(text, backend or (known if isinstance(known, str) else None))
+        if found.numbers:
+            return found
+    return guess(config).replace(backend=backend or "tensorflow")
