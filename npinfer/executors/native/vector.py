@@ -140,10 +140,17 @@ def _scalar(numba_type: Any, llvm_type: ir.Type, align: int) -> tuple[Any, Any]:
 
 #: element i of the array at an address
 f32_at, f32_put = _scalar(types.float32, F32, 4)
-i64_at, i64_put = _scalar(types.int64, I64, 8)
+i64_at, _ = _scalar(types.int64, I64, 8)
 i32_at, i32_put = _scalar(types.int32, I32, 4)
 i8_at, _ = _scalar(types.int8, ir.IntType(8), 1)
 
+#: element i of an array of int64 becomes v. Atomic only so that LLVM leaves loops of one or two turns as they are: vectors of
+#: them, with all their checks, took longer than a layer
+i64_put = primitive(
+    types.void,
+    (types.intp, types.intp, types.int64),
+    lambda b, a, i, v: b.store_atomic(v, b.gep(pointer(b, a, I64), [i]), "monotonic", 8),
+)
 #: an int64 that another thread may be writing: later reads can't move before it
 read_shared = primitive(types.int64, (types.intp,), lambda b, a: b.load_atomic(pointer(b, a, I64), "acquire", 8))
 #: earlier reads can't move behind this
