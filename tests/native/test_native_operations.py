@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -176,11 +177,22 @@ def test_places_of_the_largest_as_indices() -> None:
 def test_places_of_the_largest_as_results(kind: str) -> None:
     net = chain((4, 9), Dense(np.eye(9, dtype=F)), Reduce(kind, (1,)))
     executor = NativeExecutor(net)
+    assert executor.uncovered() == []
     x = np.nan_to_num(ties(30, 4, 9), posinf=3)
     (got,) = executor.run([x])
     assert got.dtype == np.int32
     np.testing.assert_array_equal(got, net(x)[0])
-    np.testing.assert_array_equal(executor.bind(None, False, lambda: None)(x[7]), got[7])
+    step = executor.bind(None, False, lambda: None)
+    np.testing.assert_array_equal(step(x[7]), got[7])
+    for dtype in (np.int32, np.int64, F):  # the first is what the network writes, the others are cast to
+        out = np.zeros(4, dtype)
+        step(x[7], out)
+        np.testing.assert_array_equal(out, got[7])
+    network = executor.jit(lambda: None)
+    caller = njit(lambda f, x: f(x))
+    made = caller(network, x[7])
+    assert made.dtype == np.int32
+    np.testing.assert_array_equal(made, got[7])
 
 
 def test_one_hot_of_floats_and_integers() -> None:

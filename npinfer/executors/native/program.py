@@ -68,8 +68,8 @@ class Program:
             v: Place(FIRST_INPUT + v, 0, floats(s) * s.dtype.itemsize, s.dtype) for v, s in enumerate(graph.inputs)
         }
         targets = [Place(FIRST_INPUT + n_in + k, 0, floats(graph.specs[v]) * 4) for k, v in enumerate(results)]
-        if any(graph.specs[v].dtype != F32 for v in results):
-            raise NotNative("a result that isn't float32")
+        if any(graph.specs[v].dtype not in (F32, np.dtype(np.int32)) for v in results):
+            raise NotNative("a result that is neither float32 nor int32")
         self.homes: dict[int, Place] = {}
         for v, target in zip(results, targets):
             if v >= n_in:
