@@ -130,7 +130,10 @@ def test_random_graphs(case: tuple[Graph, list[Array]]) -> None:
             assert np.array_equal(whole[k], one[0])
 
 
-@pytest.mark.parametrize("sizes", [(40, 64, 128, 128, 1), (7, 33, 5), (17, 200, 100, 3), (100, 10), (4, 16, 16, 2), (300, 300)])
+@pytest.mark.parametrize(
+    "sizes",
+    [(40, 64, 128, 128, 1), (7, 33, 5), (17, 200, 100, 3), (100, 10), (4, 16, 16, 2), (300, 300), (100, 100, 35), (2, 2, 1, 1)],
+)
 def test_bits_do_not_depend_on_batch_position_or_thread(sizes: tuple[int, ...]) -> None:
     graph = mlp(*sizes, kind="tanh")
     x = normal(3000, sizes[0])

@@ -18,14 +18,15 @@ from npinfer.ops.dense import Dense
 
 @pytest.mark.parametrize("width", [1, 3, 8, 15, 16, 17, 33, 65, 100])
 def test_nothing_beyond_an_output_is_written(width: int) -> None:
-    for op in (Dense(normal(50, width), normal(width), Activation("tanh")), Dense(normal(50, width))):
-        graph = chain((50,), op)
-        plan = NativeExecutor(graph)._plan(((50,),))
+    for n in (50, 130):
+        op = Dense(normal(n, width) / 8, normal(width), Activation("tanh")) if n == 50 else Dense(normal(n, width) / 8)
+        graph = chain((n,), op)
+        plan = NativeExecutor(graph)._plan(((n,),))
         assert plan.whole is not None
         for rows in (1, 2, 7, 25):
             memory = np.full(rows * width + 64, 77, F)
             y = memory[32 : 32 + rows * width].reshape(rows, width)
-            x = normal(rows, 50)
+            x = normal(rows, n)
             assert plan.whole.run([x], [y]) == 0
             close(y, graph(x)[0])
             assert (memory[:32] == 77).all()

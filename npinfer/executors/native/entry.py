@@ -68,6 +68,7 @@ def dots_row(row, frame, m):
     y, y_stride = operand(row, OUT, frame, m)
     w = i64_at(frame, ARENA) + i64_at(row, WEIGHTS)
     n, n_out, inner, exact = i64_at(row, SIZES), i64_at(row, SIZES + 1), i64_at(row, SIZES + 2), i64_at(row, SIZES + 3)
+    y += i64_at(row, SIZES + 4)
     if inner == 1:
         dots(x, x_stride, w, y, y_stride, n, n_out, m)
     else:

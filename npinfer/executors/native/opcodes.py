@@ -30,7 +30,8 @@ MORE: Final = 24  # up to eight further operands
 #: sizes: n_in, n_out, inner, exact (1: nothing beyond n_out may be written; B is then working space, a group of panels wide and
 #: some rows long)
 DENSE: Final = 0
-DOTS: Final = 1  # sizes: n_in, n_out, inner, exact. A kernel with few outputs: one dot product each
+#: sizes: n_in, n_out, inner, exact, bytes from a sample's start to its first output here. Few outputs: one dot product each
+DOTS: Final = 1
 MAP: Final = 2  # sizes: n. out = activation(a), n floats a sample
 COPY: Final = 3  # out = a in another arrangement: a walk (below) is in the arena at WEIGHTS
 BINARY: Final = 4  # sizes: place in BINARIES. out = a ∘ b with broadcasting: a walk in the arena

@@ -6,12 +6,13 @@ What it can't express it refuses with NotNative, and the op then runs through it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from npinfer.executors.native import opcodes
-from npinfer.executors.native.opcodes import GROUP, INDEX_DTYPES, LINE, PRECISE, REDUCTIONS
+from npinfer.executors.native.opcodes import FLOAT, GROUP, INDEX_DTYPES, LINE, PRECISE, REDUCTIONS
 from npinfer.executors.native.pack_elements import is_truth, word
 from npinfer.executors.native.places import F32, Place, up
 from npinfer.executors.native.program import Program, floats
@@ -32,6 +33,7 @@ from npinfer.ops.reductions import Reduce
 from npinfer.ops.reshape import Reshape, Transpose
 from npinfer.ops.softmax import LogSoftmax, Softmax
 
+ROW_COST = 40  # what a table row more takes, in vectors of a panel
 #: ops whose result is the input's memory seen in another shape
 FREE = (Reshape,)
 
@@ -60,15 +62,19 @@ def in_panels(rows: Array) -> Array:
 
 
 def working_space(n_out: int, rows: int) -> Place | None:
-    """Room for some rows of a group of panels: for products that may write nothing beyond their outputs, where the last group
+    """Room for some rows of a group of panels: for products that may write nothing beyond their outputs, where the last panel
     isn't full."""
-    return Place(opcodes.SCRATCH, 0, min(24, rows) * GROUP * LINE) if n_out % (16 * GROUP) else None
+    return Place(opcodes.SCRATCH, 0, min(24, rows) * GROUP * LINE) if n_out % 16 else None
 
 
 def dots_are_quicker(n_in: int, n_out: int) -> bool:
     """A dot product an output and the sum of its lanes, against one panel's walk over the inputs. One or two outputs are dot
     products anyway, for their precision (dots.py)."""
-    return n_out <= PRECISE or n_out * (-(-n_in // 16) + 2) < n_in
+    return n_out <= PRECISE or dots_cost(n_in, n_out) < n_in
+
+
+def dots_cost(n_in: int, n_out: int) -> int:
+    return n_out * (-(-n_in // 16) + 2)
 
 
 def product(p: Program, out: Place, x: Place, kernel: Array, bias: Array | None, inner: int, activation: Op | None) -> None:
@@ -76,18 +82,34 @@ def product(p: Program, out: Place, x: Place, kernel: Array, bias: Array | None,
     n_in, n_out = kernel.shape
     p.work += inner * n_in * n_out
     if dots_are_quicker(n_in, n_out):
-        first = np.zeros(16, F32)
-        if bias is not None:
-            first[:n_out] = bias
-        rows = np.zeros((n_out, up(n_in, 16)), F32)
-        rows[:, :n_in] = kernel.T
-        at = p.weights(first, rows)
-        p.row(opcodes.DOTS, out, x, values=(n_in, n_out, inner, out.exact), weights=at, activation=activation)
+        dots(p, out, x, kernel, bias, (inner, out.exact), activation)
+        return
+    few = n_out % 16
+    if inner == 1 and few and n_out // 16 % 2 == 0 and dots_cost(n_in, few) + ROW_COST < n_in:
+        # the last panel, a group by itself and mostly empty, takes longer than dot products of its few outputs
+        whole = n_out - few
+        p.row(opcodes.DENSE, out, x, None, (n_in, whole, 1, 1), panels_of(p, kernel[:, :whole], bias), activation)
+        dots(p, out, x, kernel[:, whole:], bias, (1, 1, FLOAT * whole), activation)
         return
     exact = out.exact or inner > 1
     temp = working_space(n_out, inner) if exact else None
-    at = p.weights(in_panels(rows_of(kernel, bias)))
-    p.row(opcodes.DENSE, out, x, temp, (n_in, n_out, inner, exact), at, activation)
+    p.row(opcodes.DENSE, out, x, temp, (n_in, n_out, inner, exact), panels_of(p, kernel, bias), activation)
+
+
+def panels_of(p: Program, kernel: Array, bias: Array | None) -> int:
+    return p.weights(in_panels(rows_of(kernel, None if bias is None else bias[: kernel.shape[1]])))
+
+
+def dots(
+    p: Program, out: Place, x: Place, kernel: Array, bias: Array | None, values: Sequence[int], activation: Op | None
+) -> None:
+    """A DOTS row of the last outputs that a bias is for. values: its sizes after n_in and n_out."""
+    n_in, n_out = kernel.shape
+    first, rows = np.zeros(16, F32), np.zeros((n_out, up(n_in, 16)), F32)
+    if bias is not None:
+        first[:n_out] = bias[len(bias) - n_out :]
+    rows[:, :n_in] = kernel.T
+    p.row(opcodes.DOTS, out, x, values=(n_in, n_out, *values), weights=p.weights(first, rows), activation=activation)
 
 
 @packs(Dense)

@@ -151,8 +151,8 @@ def copy_floats(source, target, n):
 
 @jit
 def exact_product_one(x, w, y, n, n_out, temp, least):
-    """`exact_product` for one row: whole groups straight to y, the rest by way of temp."""
-    whole = n_out & -64
+    """`exact_product` for one row: whole groups straight to y, the rest by way of temp unless its panels are full."""
+    whole = n_out & -64 if n_out & 15 else n_out
     if whole:
         product_one(x, w, y, n, whole, least)
     if n_out != whole:
