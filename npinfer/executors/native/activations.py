@@ -24,7 +24,7 @@ from npinfer.executors.native.exponentials import (
     exponential,
     limited,
     log1p_unit,
-    powers,
+    power,
     reduced,
 )
 from npinfer.executors.native.lanes import (
@@ -119,15 +119,14 @@ def over_one_plus_exp(x: Lanes, v: Lanes, rest: Lanes | float = 0) -> Lanes:
 
 
 def sigmoid(x: Lanes) -> Lanes:
-    """With -|x| = n·ln 2 + r, T = tanh(r/2) and t = 2**n: exp(-|x|) = t·(1 + T)/(1 - T), so that 1/(1 + exp(|x|)) is t·(1 +
-    T)/((1 - T) + t·(1 + T)), and 1/(1 + exp(-|x|)) the same with 1 - T above."""
-    r, n = reduced(maximum(-abs(x), -120))
-    square, left = r * r, x < 0
+    """With x = n·ln 2 + r, T = tanh(r/2) and t = 2**-n: exp(-x) = t·(1 - T)/(1 + T), so that 1/(1 + exp(-x)) is
+    (1 + T)/((1 + T) + t·(1 - T)). Below n = -100, where 1 + T no longer counts in that sum, the rest of 2**n comes last."""
+    r, n = reduced(limited(x, -120, 40))
+    square = r * r
     half = polynomial(square, SIGMOID)  # T/r
-    a, b = powers(n)
-    above, rest = fma(r, half, 1), fma(-r, half, 1)
-    y = select(left, above, rest) / fma(above * a, b, rest)
-    return select(left, y * a * b, y)
+    above, below = fma(r, half, 1), fma(-r, half, 1)
+    m = select(n < ROUND_BITS - 100, ROUND_BITS - 100, n)
+    return above / fma(below, power(ROUND_BITS - m), above) * power(n - m)
 
 
 def silu(x: Lanes) -> Lanes:
