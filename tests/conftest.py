@@ -18,15 +18,21 @@ GOLDEN = Path(__file__).resolve().parent / "golden"
 ENGINES = ("reference", "numpy", "native")
 
 
-def draw_anew() -> None:
-    if (chains := sys.modules.get("native_chains")) is not None:
-        chains.rng.bit_generator.state = chains.START
+#: where all generators of random numbers that tests share begin again
+START = np.random.default_rng(7).bit_generator.state
+
+
+def draw_anew(*modules: Any) -> None:
+    for module in (*modules, sys.modules.get("native_chains"), sys.modules.get("native_cells")):
+        for name in ("rng", "RNG"):
+            if isinstance(generator := getattr(module, name, None), np.random.Generator):
+                generator.bit_generator.state = START
 
 
 @pytest.fixture(autouse=True)
-def same_draws() -> None:
-    """Tests of the native engine draw the same numbers in whatever order and on whatever worker they run …"""
-    draw_anew()
+def same_draws(request: pytest.FixtureRequest) -> None:
+    """Tests draw the same numbers in whatever order and on whatever worker they run …"""
+    draw_anew(request.module)
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:

@@ -12,7 +12,6 @@ from npinfer.ops.dense import Dense
 
 F = np.dtype(np.float32)
 rng = np.random.default_rng(7)
-START = rng.bit_generator.state
 
 
 def normal(*shape: int) -> Array:
