@@ -34,8 +34,6 @@ from npinfer.ops.reshape import Reshape, Transpose
 from npinfer.ops.softmax import LogSoftmax, Softmax
 
 ROW_COST = 40  # what a table row more takes, in vectors of a panel
-#: ops whose result is the input's memory seen in another shape
-FREE = (Reshape,)
 
 
 def only_floats(p: Program, xs: tuple[int, ...], ys: tuple[int, ...]) -> None:

@@ -35,6 +35,7 @@ from npinfer.executors.native.places import F32, Place, assign, buffer, up
 from npinfer.executors.native.rules import NotNative, rule_for
 from npinfer.executors.signature import sizes
 from npinfer.graph import Array, Graph, Node, Op, Spec
+from npinfer.ops.reshape import Reshape
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -194,12 +195,10 @@ class Program:
 
     def _pass_homes_back(self) -> None:
         """Where only the form changes between a value and a result, compute the value in the result's memory."""
-        from npinfer.executors.native.pack import FREE
-
         for k in reversed(range(len(self.graph.nodes))):
             node = self.graph.nodes[k]
             v = self.graph.first[k]
-            if isinstance(node.op, FREE) and v in self.homes and node.inputs[0] >= len(self.graph.inputs):
+            if isinstance(node.op, Reshape) and v in self.homes and node.inputs[0] >= len(self.graph.inputs):
                 self.homes.setdefault(node.inputs[0], self.homes[v])
 
     def _pack(self, k: int, node: Node) -> None:

@@ -15,8 +15,8 @@ class NotNative(Exception):
 
 Rule = Callable[..., None]
 RULES: dict[type[Op], Rule] = {}
-#: Where the rules are, by the name of the op's own module; those of pack.py and pack_elements.py are always there. Others are
-#: imported when a graph has such an op, for they bring the ops' modules along.
+#: Where the rules are, by the name of the op's own module; the others are in pack.py and what it imports. Imported when a graph
+#: has such an op, for they bring the ops' modules along.
 ELSEWHERE = {
     "attention": "pack_attention",
     "attention_heads": "pack_attention",
@@ -47,8 +47,8 @@ def packs(*ops: type[Op]) -> Callable[[R], R]:
 
 def rule_for(op: type[Op]) -> Rule:
     """Raises NotNative where there is none."""
-    module = ELSEWHERE.get(op.__module__.rpartition(".")[2])
-    if op not in RULES and module is not None:
+    if op not in RULES:
+        module = ELSEWHERE.get(op.__module__.rpartition(".")[2], "pack")
         import_module(f"npinfer.executors.native.{module}")
     if op not in RULES:
         raise NotNative(op.__name__)
