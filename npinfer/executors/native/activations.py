@@ -95,15 +95,16 @@ def celu(x: Lanes, alpha: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """With |x| = n·ln 2/2 + r, T = tanh r and t = 2**-n: tanh |x| = (a + T·b)/(b + T·a), a = 1 - t, b = 1 + t, the addition
-    theorem. For n = 0 that is T to the last bit."""
-    z = minimum(abs(x), 10)
+    """With x = n·ln 2/2 + r, T = tanh r, t = 2**-n, a = t - 1, b = t + 1: tanh x = (T·b - a)/(b - T·a), the addition theorem.
+    For n = 0 that is T to the last bit. -x gives all numbers times -1 or 2**n, so that no bit differs."""
+    z = limited(x, -10, 10)
     shifted = fma(z, 2 * LOG2_E, ROUND)
     r = fma(shifted - ROUND, -LN2_HALF, z)
-    square, t = r * r, floats((127 + ROUND_BITS - bits(shifted)) << 23)
+    t = floats((127 + ROUND_BITS - bits(shifted)) << 23)
+    square = fma(r, r, -1e-18)  # which only r = -0 feels: below 0, it lets the sum keep the sign
     small = fma(r * square, polynomial(square, TANH), r)
-    a, b = 1 - t, 1 + t
-    return copysign(fma(small, b, a) / fma(small, a, b), x)
+    a, b = t - 1, t + 1
+    return fma(small, b, -a) / fma(-small, a, b)
 
 
 def over_one_plus_exp(x: Lanes, v: Lanes, rest: Lanes | float = 0) -> Lanes:
