@@ -11,9 +11,11 @@ import pytest
 from native_chains import F, chain, close, normal
 
 from npinfer.executors.native.executor import NativeExecutor
-from npinfer.graph import Array
+from npinfer.graph import Array, Op
 from npinfer.ops.activations import Activation
+from npinfer.ops.conv import Conv
 from npinfer.ops.dense import Dense
+from npinfer.ops.pool import Pool
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 15, 16, 17, 33, 65, 100])
@@ -35,8 +37,8 @@ def test_nothing_beyond_an_output_is_written(width: int) -> None:
 
 @pytest.fixture
 def last_page() -> Iterator[Array]:
-    """A page of memory as floats, behind which nothing may be read: the process would die."""
-    page = mmap.PAGESIZE
+    """Some pages of memory as floats, behind which nothing may be read: the process would die."""
+    page = 4 * mmap.PAGESIZE
     memory = mmap.mmap(-1, 2 * page)
     data = np.frombuffer(memory, F)
     protect = ctypes.CDLL(None, use_errno=True).mprotect
@@ -45,6 +47,30 @@ def last_page() -> Iterator[Array]:
     assert protect(guard, page, 0) == 0
     yield data[: page // 4]
     assert protect(guard, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "op"),
+    [
+        ((9, 4, 8), Conv(normal(3, 4, 1, 24), None, (1, 1), "same", (2, 2), 8)),
+        ((7, 6, 5), Pool("max", (2, 3), (1, 1), "same")),
+        ((6, 20), Conv(normal(3, 20, 33), None, (1,), "same", (1,))),
+    ],
+    ids=["depthwise", "pool", "conv"],
+)
+def test_nothing_beyond_the_scratch_is_touched(shape: tuple[int, ...], op: Op, last_page: Array) -> None:
+    """Whole vectors are read behind a pixel's last channels, also behind the last buffer's last sample."""
+    around = chain(shape, Activation("relu"), op)
+    executor = NativeExecutor(around)
+    context = executor._plan((shape,)).whole
+    assert context is not None
+    need = context.scratch_bytes(1)
+    scratch = last_page.view(np.uint8)[-need:]
+    scratch[:8].view(np.int64)[0] = need
+    context._spare.append((need, scratch, scratch.ctypes.data))
+    x = normal(1, *shape)
+    close(executor.run([x])[0], around(x)[0])
+    assert context._spare[0][1] is scratch
 
 
 @pytest.mark.parametrize("units", [1, 2, 3, 5, 20, 70])

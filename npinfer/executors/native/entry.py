@@ -142,7 +142,7 @@ def run(program, ins, outs, rows, scratch):
     if i64_at(scratch, 0) < fixed + min(rows, tile) * i64_at(program, P_SCRATCH_ROW):
         return NO_SCRATCH
     frame = scratch + LINE
-    i64_put(frame, 0, scratch + fixed)
+    i64_put(frame, 0, scratch + fixed - LINE)  # the fixed part's last line stays free behind all rows
     i64_put(frame, 1, i64_at(program, P_ARENA))
     n_in, n_out = i64_at(program, P_INPUTS), i64_at(program, P_OUTPUTS)
     table = i64_at(program, P_TABLE)
