@@ -26,6 +26,7 @@ from typing import NamedTuple, NoReturn
 
 from npinfer.errors import NpinferError, ShapeError, UnsupportedError
 from npinfer.graph import Graph, Node, Op, Spec, State, Streamed, infer
+from npinfer.passes import absorb
 
 ACROSS = "it looks across time steps"
 
@@ -36,6 +37,7 @@ def step_graph(graph: Graph) -> Graph:
     Raises UnsupportedError, naming the layer and the reason, where an output can't be known before the sequence ends, and where
     nothing in the graph walks along time.
     """
+    graph = absorb(graph)  # zeros in front of a convolution make it a causal one
     timed, reasons = _timed_inputs(graph)
     if not timed:
         reason = "nothing in it walks along time (a recurrent layer or a causal convolution)"

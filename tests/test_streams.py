@@ -19,8 +19,9 @@ from npinfer.ops.arithmetic import Binary
 from npinfer.ops.conv import Conv
 from npinfer.ops.dense import Dense
 from npinfer.ops.indexing import GetItem
-from npinfer.ops.joining import Concatenate
+from npinfer.ops.joining import Concatenate, Pad
 from npinfer.ops.merge import Merge
+from npinfer.ops.parametric import PReLU
 from npinfer.ops.recurrent import LSTMCell, Recurrent, SimpleRNNCell
 from npinfer.ops.reductions import Reduce
 from npinfer.ops.reshape import Reshape, Transpose
@@ -92,6 +93,9 @@ GRAPHS = {
     "conv of one": lambda: chain(conv(1, padding="same"), simple(features=4)),
     "conv of one, groups": lambda: chain(conv(1, padding="valid", groups=3, filters=3), simple()),
     "padded by hand": lambda: chain(conv(3, 2, ((4, 0),)), simple(features=4)),
+    "padded by hand, no recurrent layer": lambda: chain(conv(3, 2, ((4, 0),))),
+    "zeros in front": lambda: chain(Pad(((4, 0), (0, 0))), conv(3, 2, "valid")),
+    "slopes shared over time": lambda: chain(simple(), PReLU(array(1, 4)), PReLU(array(4))),
     "time distributed": lambda: chain(TimeDistributed(chain(Dense(array(3, 3)), inputs=(Spec((3,), F32),))), simple()),
     "axes": lambda: chain(simple(), Reshape((-1, 2, 2)), Transpose((0, 2, 1)), Reduce("max", (2,))),
     "after the end": lambda: chain(simple(False), Reshape((1, 4)), Dense(array(4, 3)), lstm(False)),
@@ -173,6 +177,14 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "layer 'layer1' (Reshape): it looks across time",
     ),
     "transposed": (lambda: chain(simple(), Transpose((1, 0))), "layer 'layer1' (Transpose): it looks across time"),
+    "zeros in front, too many": (
+        lambda: chain(Pad(((5, 0), (0, 0))), conv(3, 2, "valid"), lstm(features=4)),
+        "its window reaches",
+    ),
+    "slopes of each step": (
+        lambda: chain(simple(), PReLU(array(5, 4)), inputs=(Spec((5, 3), F32),)),
+        "layer 'layer1' (PReLU): its weights differ from time step to time step",
+    ),
     "numbers a step": (
         lambda: chain(Affine(array(5, 3), array(5, 3)), simple(), inputs=(Spec((5, 3), F32),)),
         "layer 'layer0' (Affine)",

@@ -10,12 +10,17 @@ inputs and outputs and the Keras version. Inputs are standard normal, integers f
 
 import argparse
 import json
+import os
 
 import numpy as np
 
 
 def import_keras():
-    """keras where it stands alone (2 or 3), else tf.keras."""
+    """tf_keras where TF_USE_LEGACY_KERAS asks TensorFlow for it, else keras where it stands alone (2 or 3), else tf.keras."""
+    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+        import tf_keras
+
+        return tf_keras
     try:
         import keras
 

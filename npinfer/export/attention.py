@@ -74,7 +74,7 @@ def attention(net: Net, op: Attention, q: Value, v: Value, k: Value, *masks: Val
     w = (s if mask is None else _penalised(s, mask)).do("Softmax", axis=-1)
     y = w.do("MatMul", v)
     if "query" in op.masks:
-        y = masks[op.masks.index("query")].unsqueeze(-1).where(y, 0.0)
+        y = y * masks[op.masks.index("query")].unsqueeze(-1).cast(y.dtype)
     return (y, w) if op.scores else y
 
 

@@ -44,9 +44,8 @@ def _by_slices(net: Net, op: Pool, x: Value) -> Value:
 def global_pool(net: Net, op: GlobalPool, x: Value, *mask: Value) -> Value:
     axes = list(range(1, x.rank - 1))
     if mask:
-        kept = mask[0].unsqueeze(-1)
-        total = kept.where(x, 0.0).reduce("ReduceSum", axes, op.keepdims)
-        return total / kept.cast(x.dtype).reduce("ReduceSum", axes, op.keepdims)
+        kept = mask[0].unsqueeze(-1).cast(x.dtype)
+        return (x * kept).reduce("ReduceSum", axes, op.keepdims) / kept.reduce("ReduceSum", axes, op.keepdims)
     if x.origin is not None:  # channels-first underneath
         source, order = x.origin
         if x.dtype == FLOAT32 and order == (0, *range(2, x.rank), 1):

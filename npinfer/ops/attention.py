@@ -75,7 +75,7 @@ class Attention(Op):
 
     query: (Tq, d), key: (Ts, d), value: (Ts, dv); y: (Tq, dv). Scores by kind: "dot" scale·(q·k) · "concat"
     weight·Σ tanh(scale·(q + k)) · "additive" Σ scale·tanh(q + k). scale: (), or (d,) for "additive", or None.
-    masks: "query" (rows of y are zero where False) and "value".
+    masks: "query" (rows of y are multiplied by it) and "value".
     """
 
     kind: str
@@ -118,7 +118,7 @@ class Attention(Op):
         w = softmax(s if mask is None else penalise(s, mask))
         y = np.matmul(w, v)
         if "query" in self.masks:
-            y = np.where(masks[self.masks.index("query")][..., None], y, y.dtype.type(0))
+            y *= masks[self.masks.index("query")][..., None]  # as Keras does: NaN stays
         return (y, w) if self.scores else y
 
 

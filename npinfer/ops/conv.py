@@ -74,7 +74,8 @@ class Conv(Op):
         return y if self.activation is None else self.activation(y)
 
     def time_inputs(self) -> tuple[int, ...]:
-        return (0,) if self.padding == "causal" else ()
+        reach = (self.window[0] - 1) * self.dilation[0]
+        return (0,) if self.padding == "causal" or (reach and self.padding == ((reach, 0),)) else ()
 
     def stream(self, x: Spec) -> Streamed:
         from npinfer.ops.causal import stream_conv

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from npinfer.errors import ShapeError
-from npinfer.graph import Array, Op, Spec
+from npinfer.graph import Array, Op, Spec, Streamed
 from npinfer.ops.cast import as_float
 from npinfer.ops.registry import LayerCall, Value, layer
 from npinfer.ops.shapes import broadcast
@@ -26,6 +26,14 @@ class Parametric(Op):
             if broadcast(x.shape, numbers.shape) != x.shape:
                 raise ShapeError(f"weights of shape {list(numbers.shape)} for {list(x.shape)} a sample")
         return x._replace(name="")
+
+    def stream(self, x: Spec) -> Streamed:
+        """Weights that all time steps share are those of one step."""
+        numbers = {name: getattr(self, name) for name in self.fields}
+        whole = {name: v for name, v in numbers.items() if v.ndim == len(x.shape)}
+        if any(len(v) != 1 for v in whole.values()):
+            raise ShapeError("its weights differ from time step to time step")
+        return Streamed(self.replace(**{name: v[0] for name, v in whole.items()}))
 
 
 class PReLU(Parametric):

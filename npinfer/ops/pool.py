@@ -83,8 +83,8 @@ class GlobalPool(Op):
         if self.kind == "max":
             y: Array = x.max(axis=tuple(range(1, x.ndim - 1)), keepdims=True)
         elif mask:
-            kept = mask[0][..., None]
-            y = total(np.where(kept, x, np.zeros((), x.dtype))) / kept.sum(axis=1, keepdims=True).astype(x.dtype)
+            kept = mask[0][..., None].astype(x.dtype)
+            y = total(x * kept) / kept.sum(axis=1, keepdims=True)  # as Keras does it: NaN at a masked step stays
         else:
             y = total(x) / np.asarray(np.prod(x.shape[1:-1]), x.dtype)
         return y if self.keepdims else y.reshape(len(x), x.shape[-1])

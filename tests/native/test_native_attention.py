@@ -16,6 +16,8 @@ from npinfer.executors.native.executor import NativeExecutor
 from npinfer.graph import Graph, Node, Op, Spec
 from npinfer.ops.attention import Attention
 from npinfer.ops.attention_heads import HeadAttention
+from npinfer.ops.masking import StepsKept
+from npinfer.ops.pool import GlobalPool
 from npinfer.ops.products import BatchDot, Matmul
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -106,3 +108,21 @@ def test_a_matrix_that_is_used_several_times_runs_as_before() -> None:
     assert executor.uncovered() == [0]
     xs = [normal(3, 3, 4, 5), normal(3, 1, 5, 6)]
     close(executor.run(xs)[0], graph(*xs)[0])
+
+
+def test_masked_steps_that_are_not_finite() -> None:
+    """Keras multiplies by the mask: NaN and infinity of masked steps come through as NaN (numbers of TensorFlow 2.15)."""
+    inputs = [Spec((4, 2), F, "x"), Spec((3, 2), F, "v"), Spec((4, 1), F, "m")]
+    attend = Node(Attention("dot", masks=("query",)), (0, 1, 1, 3))
+    graph = Graph(inputs, [Node(StepsKept(0.0), (2,)), attend, Node(GlobalPool("average"), (0, 3))], [4, 5])
+    x = np.array([[[1, 2], [np.inf, 4], [5, np.nan], [7, 8]]] * 2, np.float32)
+    x[1, 1:3] = 3
+    xs = [x, np.ones((2, 3, 2), np.float32), np.array([[[1], [0], [0], [1]]] * 2, np.float32)]
+    executor = NativeExecutor(graph)
+    assert executor.uncovered() == []
+    with np.errstate(all="ignore"):
+        meant = graph(*xs)
+    for y, mean in (executor.run(xs), meant):
+        np.testing.assert_array_equal(y[0], [[1, 1], [np.nan, np.nan], [np.nan, np.nan], [1, 1]])
+        np.testing.assert_array_equal(y[1], [[1, 1], [0, 0], [0, 0], [1, 1]])
+        np.testing.assert_array_equal(mean, [[np.nan, np.nan], [4, 5]])

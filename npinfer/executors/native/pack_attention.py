@@ -159,7 +159,9 @@ def attention(p: Program, op: Attention, xs: tuple[int, ...], ys: tuple[int, ...
     product(p, Rows(y, made, 0), both, in_panels(p, v, numbered(1, places, made)), steps)
     if "query" in op.masks:
         kept, its_shape = allows(p, "query", xs[3 + op.masks.index("query")])
-        p.binary("and", y, y, kept, ((steps, made), its_shape))
+        one = p.buffer(steps)
+        p.binary("and", one, kept, p.constant(np.float32(1)), (its_shape, ()))
+        p.binary("multiply", y, y, one, ((steps, made), its_shape))
 
 
 @packs(Matmul)

@@ -96,9 +96,9 @@ def average_of_kept(p: Program, xs: tuple[int, ...], y: int) -> None:
     (x, shape), (mask, (steps,)) = word(p, xs[0]), word(p, xs[1])
     n, channels = floats(p.spec(xs[0])), shape[-1]
     kept, total, ones, count = p.buffer(n), p.buffer(channels), p.buffer(steps), p.buffer(1)
-    p.binary("and", kept, x, mask, (shape, (steps, 1)))
+    p.binary("and", ones, mask, p.constant(F32.type(1)), ((steps,), ()))
+    p.binary("multiply", kept, x, ones, (shape, (steps, 1)))
     moved, _, _ = p.last_axes(kept, shape, (0,))
     p.row(opcodes.REDUCE, total, moved, values=(channels, steps, REDUCTIONS.index("sum")))
-    p.binary("and", ones, mask, p.constant(F32.type(1)), ((steps,), ()))
     p.row(opcodes.REDUCE, count, ones, values=(1, steps, REDUCTIONS.index("sum")))
     p.binary("divide", p.places[y], total, count, ((channels,), ()))
