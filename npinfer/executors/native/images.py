@@ -170,7 +170,7 @@ def strip(row, x, starts, w, y, segments, count, length, filters, n):
 
 @jit
 def image(row, x, d, w, y):
-    """All output pixels of one image, as many at a time as stay in the first-level cache."""
+    """All output pixels of one image, as many at a time as stay in the second-level cache."""
     pixels, filters, count, length, long = i64_at(d, 0), i64_at(d, 1), i64_at(d, 2), i64_at(d, 3), i64_at(d, 4)
     starts, segments = d + i64_at(d, 5), d + i64_at(d, 6)
     done = 0

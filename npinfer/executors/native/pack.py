@@ -13,7 +13,7 @@ import numpy as np
 
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import FLOAT, GROUP, INDEX_DTYPES, LINE, PRECISE, REDUCTIONS
-from npinfer.executors.native.pack_elements import is_truth, word
+from npinfer.executors.native.pack_elements import as_numbers, is_truth, word
 from npinfer.executors.native.places import F32, Place, up
 from npinfer.executors.native.program import Program, floats
 from npinfer.executors.native.rules import NotNative, packs
@@ -187,7 +187,7 @@ def cast(p: Program, op: Cast, xs: tuple[int, ...], ys: tuple[int, ...]) -> None
         reshape(p, op, xs, ys)
         return
     if is_truth(p, xs[0]) and p.spec(ys[0]).dtype == F32:
-        p.binary("and", p.places[ys[0]], p.places[xs[0]], p.constant(np.float32(1)), (sizes(p.spec(xs[0])), ()))
+        as_numbers(p, p.places[ys[0]], p.places[xs[0]], sizes(p.spec(xs[0])))
         return
     if p.spec(xs[0]).dtype == F32 and p.spec(ys[0]).dtype == bool:
         p.binary("not_equal", p.places[ys[0]], p.places[xs[0]], p.constant(np.float32(0)), (sizes(p.spec(xs[0])), ()))

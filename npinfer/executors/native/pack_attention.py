@@ -13,7 +13,7 @@ import numpy as np
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import REDUCTIONS
 from npinfer.executors.native.pack import only_floats, working_space
-from npinfer.executors.native.pack_elements import Operand, choose, fixed, is_truth, word
+from npinfer.executors.native.pack_elements import Operand, as_numbers, choose, fixed, is_truth, word
 from npinfer.executors.native.places import F32, Place, numbered, up
 from npinfer.executors.native.program import Program
 from npinfer.executors.native.rules import NotNative, packs
@@ -160,7 +160,7 @@ def attention(p: Program, op: Attention, xs: tuple[int, ...], ys: tuple[int, ...
     if "query" in op.masks:
         kept, its_shape = allows(p, "query", xs[3 + op.masks.index("query")])
         one = p.buffer(steps)
-        p.binary("and", one, kept, p.constant(np.float32(1)), (its_shape, ()))
+        as_numbers(p, one, kept, its_shape)
         p.binary("multiply", y, y, one, ((steps, made), its_shape))
 
 

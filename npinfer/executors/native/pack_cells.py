@@ -42,17 +42,12 @@ def parts_of(a: Array, units: int, order: Sequence[int]) -> Array:
     return wide.reshape(*a.shape[:-1], -1)
 
 
-def panels(a: Array) -> list[Array]:
-    """A kernel in panels without biases."""
-    return [in_panels(a)]
-
-
 def packed(cell: Any) -> tuple[int, list[Array], list[Array], list[Array]]:
     """(place in CELLS, kernel with bias, recurrent kernel, what else) as arrays for the arena."""
     units, bias, u = cell.recurrent_kernel.shape[0], cell.bias, cell.recurrent_kernel
     if isinstance(cell, LSTMCell):
         order: tuple[int, ...] = (0, 1, 3, 2)
-        name, after, second = "lstm", panels(parts_of(u, units, order)), list[Array]()
+        name, after, second = "lstm", [in_panels(parts_of(u, units, order))], list[Array]()
     elif isinstance(cell, GRUCell):
         order = (2, 0, 1)
         if cell.reset_after:
@@ -60,12 +55,12 @@ def packed(cell: Any) -> tuple[int, list[Array], list[Array], list[Array]]:
             both = own.copy()
             both[2 * units :] = 0  # that of the candidate is multiplied by the reset gate
             bias = both if bias is None else bias + both
-            name, after, second = "gru_after", panels(parts_of(u, units, (0, 1, 2))), [parts_of(own, units, (2,))]
+            name, after, second = "gru_after", [in_panels(parts_of(u, units, (0, 1, 2)))], [parts_of(own, units, (2,))]
         else:
-            name, after, second = "gru", panels(parts_of(u, units, (0, 1))), panels(parts_of(u, units, (2,)))
+            name, after, second = "gru", [in_panels(parts_of(u, units, (0, 1)))], [in_panels(parts_of(u, units, (2,)))]
     else:
         order = (0,)
-        name, after, second = "simple", panels(parts_of(u, units, order)), []
+        name, after, second = "simple", [in_panels(parts_of(u, units, order))], []
     begin = [in_panels(rows_of(parts_of(cell.kernel, units, order), None if bias is None else parts_of(bias, units, order)))]
     return CELLS.index(name), begin, after, second
 

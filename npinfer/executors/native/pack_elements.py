@@ -6,6 +6,8 @@ is x or 0, whatever x is, NaN and infinities included. In the caller's memory it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from npinfer.executors.native import opcodes
@@ -48,6 +50,11 @@ def fixed(p: Program, array: Array) -> Operand:
     elif array.dtype != F32:
         raise NotNative(f"{array.dtype} values")
     return p.constant(array), array.shape
+
+
+def as_numbers(p: Program, out: Place, truth: Place, shape: Sequence[int]) -> None:
+    """out = 1 where a truth value is set, 0 elsewhere."""
+    p.binary("and", out, truth, p.constant(F32.type(1)), (shape, ()))
 
 
 @packs(Unary)

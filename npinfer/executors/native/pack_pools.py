@@ -9,9 +9,9 @@ import numpy as np
 from npinfer.executors.native import opcodes
 from npinfer.executors.native.opcodes import MAXIMUM, MEAN, REDUCTIONS
 from npinfer.executors.native.pack import only_floats
-from npinfer.executors.native.pack_elements import word
+from npinfer.executors.native.pack_elements import as_numbers, word
 from npinfer.executors.native.pack_images import Axes, deliver, own_memory, roomy, spilling, window
-from npinfer.executors.native.places import F32, Place, numbered
+from npinfer.executors.native.places import Place, numbered
 from npinfer.executors.native.program import Program, floats
 from npinfer.executors.native.rules import NotNative, packs
 from npinfer.executors.signature import sizes
@@ -96,7 +96,7 @@ def average_of_kept(p: Program, xs: tuple[int, ...], y: int) -> None:
     (x, shape), (mask, (steps,)) = word(p, xs[0]), word(p, xs[1])
     n, channels = floats(p.spec(xs[0])), shape[-1]
     kept, total, ones, count = p.buffer(n), p.buffer(channels), p.buffer(steps), p.buffer(1)
-    p.binary("and", ones, mask, p.constant(F32.type(1)), ((steps,), ()))
+    as_numbers(p, ones, mask, (steps,))
     p.binary("multiply", kept, x, ones, (shape, (steps, 1)))
     moved, _, _ = p.last_axes(kept, shape, (0,))
     p.row(opcodes.REDUCE, total, moved, values=(channels, steps, REDUCTIONS.index("sum")))
